@@ -1,0 +1,27 @@
+"""The byte stream in the bucket: header, frames, index, trailer. `docs/format.md` is the specification."""
+
+from .frame_header import FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, is_index_next
+from .header import HEADER_BYTES, MAGIC, VERSION, check_header, make_header
+from .index import INDEX_HEADER_BYTES, FrameSpan, Index, make_index, parse_index
+from .trailer import TRAILER_BYTES, LogicalETag, Trailer, looks_like_trailer
+
+__all__ = [
+    "FRAME_HEADER_BYTES",
+    "FRAME_MAGIC",
+    "HEADER_BYTES",
+    "INDEX_HEADER_BYTES",
+    "MAGIC",
+    "TRAILER_BYTES",
+    "VERSION",
+    "FrameHeader",
+    "FrameSpan",
+    "Index",
+    "LogicalETag",
+    "Trailer",
+    "check_header",
+    "is_index_next",
+    "looks_like_trailer",
+    "make_header",
+    "make_index",
+    "parse_index",
+]

@@ -1,0 +1,149 @@
+"""Container in, body out: container -> engine (entropy, planes) -> frames; whole, by range, or front to back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import xxhash
+
+from ._native import crc32c
+from .container import (
+    FRAME_HEADER_BYTES,
+    HEADER_BYTES,
+    INDEX_HEADER_BYTES,
+    TRAILER_BYTES,
+    FrameHeader,
+    FrameSpan,
+    Index,
+    Trailer,
+    check_header,
+    is_index_next,
+    parse_index,
+)
+from .engines import Engine
+from .errors import ChecksumMismatch, FormatError, Truncated
+from .types import Buffer, Layout
+
+
+def decode_frame(stored: Buffer, engine: Engine, *, expected: FrameSpan | None = None, where: str = "") -> bytes:
+    """Decode one frame (header and payload) and check every hash of it. Thread-safe.
+
+    expected: what the index says of the frame. where: what messages name, such as an object's key.
+    Raises: FormatError, never wrong bytes.
+    """
+    place = _place(where, expected)
+    header = FrameHeader.parse(stored, where=place)
+    if len(stored) != FRAME_HEADER_BYTES + header.payload_bytes:
+        raise Truncated(f"{place}: expected {FRAME_HEADER_BYTES + header.payload_bytes} stored bytes, found {len(stored)}")
+    if expected and (header.start, header.logical_bytes) != (expected.start, expected.logical_bytes):
+        raise FormatError(
+            f"{place}: expected logical bytes {expected.start} + {expected.logical_bytes}, "
+            f"found {header.start} + {header.logical_bytes}"
+        )
+    payload = memoryview(stored)[FRAME_HEADER_BYTES:]
+    found_crc = crc32c(payload)
+    if found_crc != header.payload_crc:
+        raise ChecksumMismatch(f"{place}: expected payload CRC32C {header.payload_crc:08x}, found {found_crc:08x}")
+    body = _decode_payload(payload, header, engine, place)
+    digest = xxhash.xxh3_64_intdigest(body)
+    if digest != header.digest:
+        raise ChecksumMismatch(f"{place}: expected XXH3-64 {header.digest:016x}, found {digest:016x}")
+    return body
+
+
+def _decode_payload(payload: memoryview, header: FrameHeader, engine: Engine, place: str) -> bytes:
+    if header.layout is Layout.RAW:
+        return bytes(payload)
+    try:
+        return engine.decode(payload, header.element, header.layout, header.planes, header.logical_bytes)
+    except FormatError as error:
+        raise type(error)(f"{place}: {error}") from None
+
+
+def _place(where: str, span: FrameSpan | None) -> str:
+    frame = f"frame {span.number} at stored byte {span.stored_start}" if span else "frame"
+    return f"{where}: {frame}" if where else frame
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What the end of a container says. index: None where data did not reach back to it."""
+
+    trailer: Trailer
+    index: Index | None
+
+
+def read_tail(data: Buffer, *, object_bytes: int) -> Tail:
+    """Read the trailer, and the index where it lies whole within data, the last bytes of the stored object.
+
+    Raises: FormatError.
+    """
+    trailer = Trailer.parse(data, object_bytes=object_bytes)
+    from_end = object_bytes - trailer.index_offset
+    if from_end > len(data):
+        return Tail(trailer, None)
+    start = len(data) - from_end
+    return Tail(trailer, parse_index(memoryview(data)[start : start + trailer.index_bytes], trailer))
+
+
+class Source(Protocol):
+    """Where a container is read from, front to back."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def iter_body(source: Source, engine: Engine, *, where: str = "container") -> Iterator[bytes]:
+    """Yield the body frame by frame, front to back, and check all of it, index and trailer included.
+
+    Raises: FormatError where the stored bytes are not one whole container, after every frame that is.
+    """
+    check_header(_read_exactly(source, HEADER_BYTES, where))
+    digest = xxhash.xxh3_128()
+    logical: list[int] = []
+    stored = HEADER_BYTES
+    start = 0
+    while True:
+        head = _read_exactly(source, 4, where)
+        if is_index_next(head):
+            break
+        head += _read_exactly(source, FRAME_HEADER_BYTES - 4, where)
+        place = f"{where}: frame {len(logical)} at stored byte {stored}"
+        header = FrameHeader.parse(head, where=place)
+        payload = _read_exactly(source, header.payload_bytes, place)
+        span = FrameSpan(len(logical), start, header.logical_bytes, stored, len(head) + len(payload))
+        body = decode_frame(head + payload, engine, expected=span, where=where)
+        digest.update(body)
+        logical.append(len(body))
+        start += len(body)
+        stored += span.stored_bytes
+        yield body
+    _check_end(source, head, digest.digest(), start, stored, where)
+
+
+def _check_end(source: Source, head: bytes, digest: bytes, logical: int, stored: int, where: str) -> None:
+    head += _read_exactly(source, INDEX_HEADER_BYTES - 4, where)
+    payload_bytes = int.from_bytes(head[16:20], "little")
+    index = head + _read_exactly(source, payload_bytes, f"{where}: index")
+    tail = _read_exactly(source, TRAILER_BYTES, f"{where}: trailer")
+    if source.read(1):
+        raise FormatError(f"{where}: expected the end after the trailer at stored byte {stored}, found more bytes")
+    trailer = Trailer.parse(tail, object_bytes=stored + len(index) + TRAILER_BYTES)
+    parse_index(index, trailer)
+    if trailer.logical_bytes != logical:
+        raise FormatError(f"{where}: expected {trailer.logical_bytes} logical bytes, found {logical}")
+    if trailer.digest != digest:
+        raise ChecksumMismatch(f"{where}: expected XXH3-128 {trailer.digest.hex()}, found {digest.hex()}")
+
+
+def _read_exactly(source: Source, size: int, where: str) -> bytes:
+    """Read size bytes in bounded steps, since a raw source may give fewer, and size is not yet proved."""
+    pieces: list[bytes] = []
+    missing = size
+    while missing and (piece := source.read(min(missing, 1 << 20))):
+        pieces.append(piece)
+        missing -= len(piece)
+    if missing:
+        raise Truncated(f"{where}: expected {size} bytes, found {size - missing}")
+    return b"".join(pieces)

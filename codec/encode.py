@@ -1,0 +1,193 @@
+"""Body in, container out, front to back: sniff -> segments -> frames -> engine (planes, entropy) -> container.
+
+The caller moves the work: `plan` and `add` are cheap and keep order; `encode_frame` is the heavy step, has no state
+and may run in any thread.
+
+    encoder = Encoder()
+    out.write(encoder.start())
+    for chunk in body:
+        for frame in encoder.plan(chunk):
+            out.write(encoder.add(encode_frame(frame, engine)))
+    for frame in encoder.plan_end():
+        out.write(encoder.add(encode_frame(frame, engine)))
+    out.write(encoder.finish())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import xxhash
+
+from ._native import crc32c
+from .container import (
+    HEADER_BYTES,
+    TRAILER_BYTES,
+    FrameHeader,
+    LogicalETag,
+    Trailer,
+    make_header,
+    make_index,
+)
+from .engines import Engine
+from .errors import FormatError, S4WeightsError
+from .frames import FrameCutter
+from .limits import MAX_INDEX_SEGMENTS
+from .segments import Segmenter, open_segmenter
+from .sniff import sniff
+from .types import Buffer, ElementType, EncodedFrame, Frame, Kind, Layout, Mode, Segment
+
+WRITER: Final = "s4weights 0.1.0"
+
+
+@dataclass(slots=True)
+class Totals:
+    """What an encoder has seen. logical, stored: bytes of the frames added so far, headers included in stored."""
+
+    frames: int = 0
+    logical_bytes: int = 0
+    stored_bytes: int = 0
+    fallbacks: int = 0
+
+
+class Encoder:
+    """The state of one body on its way into a container. Not thread-safe."""
+
+    def __init__(self, *, kind: Kind | None = None) -> None:
+        self.kind = kind
+        self.totals = Totals()
+        self._head = bytearray()
+        self._segmenter: Segmenter | None = None
+        self._cutter = FrameCutter()
+        self._digest = xxhash.xxh3_128()
+        self._table = _SegmentTable()
+        self._logical_lengths: list[int] = []
+        self._stored_lengths: list[int] = []
+        if kind is not None:
+            self._segmenter = open_segmenter(kind)
+
+    def plan(self, data: Buffer) -> list[Frame]:
+        """Take the next bytes of the body; return the frames that are now whole."""
+        self._digest.update(data)
+        if self._segmenter is not None:
+            return self._cut(data)
+        self._head += data
+        return self._begin(complete=False)
+
+    def plan_end(self) -> list[Frame]:
+        """The body has ended: return the last frames."""
+        frames = self._begin(complete=True) if self._segmenter is None else []
+        return frames + self._cutter.finish()
+
+    def start(self) -> bytes:
+        """Return the container's first bytes."""
+        return make_header()
+
+    def add(self, frame: EncodedFrame) -> bytes:
+        """Take the next frame in order; return its stored bytes."""
+        expected = self.totals.logical_bytes
+        if frame.start != expected:
+            raise S4WeightsError(f"encoder: expected the frame at logical byte {expected}, found {frame.start}")
+        self.totals.frames += 1
+        self.totals.logical_bytes += frame.logical_bytes
+        self.totals.stored_bytes += len(frame.stored)
+        self.totals.fallbacks += frame.fell_back
+        self._logical_lengths.append(frame.logical_bytes)
+        self._stored_lengths.append(len(frame.stored))
+        return frame.stored
+
+    def finish(
+        self,
+        *,
+        etag: LogicalETag | None = None,
+        parts: Sequence[int] = (),
+        checksums: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Return index and trailer. parts: sizes of the client's parts. checksums: its whole-object ones by header."""
+        about: dict[str, Any] = {"writer": WRITER, "kind": (self.kind or Kind.UNKNOWN).value, **self._table.members()}
+        if parts:
+            about["parts"] = list(parts)
+        if checksums:
+            about["checksums"] = dict(checksums)
+        index = make_index(self._logical_lengths, self._stored_lengths, about)
+        index_offset = HEADER_BYTES + self.totals.stored_bytes
+        trailer = Trailer(
+            logical_bytes=self.totals.logical_bytes,
+            stored_bytes=index_offset + len(index) + TRAILER_BYTES,
+            index_offset=index_offset,
+            index_bytes=len(index),
+            frames=self.totals.frames,
+            digest=self._digest.digest(),
+            etag=etag,
+        )
+        return index + trailer.to_bytes()
+
+    def _begin(self, *, complete: bool) -> list[Frame]:
+        kind = sniff(self._head, complete=complete)
+        if kind is None:
+            return []
+        self.kind = kind
+        self._segmenter = open_segmenter(kind)
+        head, self._head = bytes(self._head), bytearray()
+        return self._cut(head)
+
+    def _cut(self, data: Buffer) -> list[Frame]:
+        assert self._segmenter is not None
+        segments = self._segmenter.feed(memoryview(data))
+        self._table.extend(segments)
+        self._cutter.extend(segments)
+        return self._cutter.feed(data)
+
+
+def encode_frame(frame: Frame, engine: Engine) -> EncodedFrame:
+    """Encode one frame, decode it again and compare; what does not come back is stored raw. Thread-safe."""
+    payload, layout, modes, fell_back = _encode_verified(frame, engine)
+    header = FrameHeader(
+        element=frame.element,
+        layout=layout,
+        planes=len(modes),
+        start=frame.start,
+        logical_bytes=len(frame.data),
+        payload_bytes=len(payload),
+        digest=xxhash.xxh3_64_intdigest(frame.data),
+        payload_crc=crc32c(payload),
+    )
+    stored = b"".join((header.to_bytes(), payload))
+    return EncodedFrame(frame.start, frame.element, len(frame.data), stored, modes, fell_back)
+
+
+def _encode_verified(frame: Frame, engine: Engine) -> tuple[Buffer, Layout, tuple[Mode, ...], bool]:
+    coded = engine.encode(frame.data, frame.element)
+    if coded.layout is Layout.RAW:
+        return frame.data, Layout.RAW, (), False
+    try:
+        decoded = engine.decode(coded.payload, frame.element, coded.layout, coded.planes, len(frame.data))
+    except FormatError:
+        decoded = b""
+    if decoded != frame.data or len(coded.payload) >= len(frame.data):
+        return frame.data, Layout.RAW, (), True
+    return coded.payload, coded.layout, coded.modes, False
+
+
+class _SegmentTable:
+    """The rows of the index's segment table: typed runs, and the bytes between them merged."""
+
+    def __init__(self) -> None:
+        self._rows: list[list[Any]] = []
+        self._cut = False
+
+    def extend(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            untyped = segment.element is ElementType.BYTES and segment.name is None
+            if untyped and self._rows and self._rows[-1][2] == "BYTES" and self._rows[-1][3] is None:
+                self._rows[-1][1] += segment.length
+            elif len(self._rows) >= MAX_INDEX_SEGMENTS:
+                self._cut = True
+            else:
+                shape = list(segment.shape) if segment.shape is not None else None
+                self._rows.append([segment.start, segment.length, segment.element.name, segment.name, shape])
+
+    def members(self) -> dict[str, Any]:
+        return {"segments": self._rows, "segments_cut": True} if self._cut else {"segments": self._rows}

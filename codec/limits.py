@@ -1,0 +1,39 @@
+"""Every bound of the codec, with its unit and its reason. Readers check lengths against these first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A frame is the unit of a range read and of verification: large enough that its header and its
+# frequency tables stay under 0.1 %, small enough that a range of a few bytes decodes quickly.
+FRAME_BYTES: Final = 1 << 20
+
+# What a reader accepts. Sixteen times what we write, so that a later writer may choose larger frames.
+MAX_FRAME_BYTES: Final = 16 << 20
+
+# Typed runs below this become bytes: a frame header and tables of their own would cost more than they save.
+MIN_TYPED_BYTES: Final = 4 << 10
+
+# A typed frame that has reached this ends where its tensor ends, so that each tensor has its own
+# frequency table; shorter ones go on into the next tensor of the same type.
+MIN_TENSOR_FRAME_BYTES: Final = 64 << 10
+
+# What `sniff` looks at. A torch.save zip names its first entry within 30 + 65535 bytes, in practice in 200.
+SNIFF_BYTES: Final = 4 << 10
+
+# Headers in the wild reach 126 MB (1.29 million tensors).
+MAX_SAFETENSORS_HEADER_BYTES: Final = 128 << 20
+
+# data.pkl of a torch.save zip: tensors' names and shapes, some hundred bytes each.
+MAX_PICKLE_BYTES: Final = 128 << 20
+MAX_PICKLE_OPS: Final = 64_000_000
+MAX_PICKLE_DEPTH: Final = 1_000
+MAX_PICKLE_MEMO: Final = 16_000_000
+MAX_STORAGES: Final = 8_000_000
+
+# The index's uncompressed bytes: 8 a frame, and the segment table. Enough for 16 TiB of frames.
+MAX_INDEX_BYTES: Final = 256 << 20
+# Rows of the segment table that an index keeps. It is for people (inspect), not needed to decode.
+MAX_INDEX_SEGMENTS: Final = 200_000
+
+MAX_PLANES: Final = 16

@@ -1,0 +1,50 @@
+"""Every bound of the proxy, with its unit and its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from s4weights.codec.container import HEADER_BYTES, INDEX_HEADER_BYTES, TRAILER_BYTES
+
+MIB: Final = 1 << 20
+
+# S3's own bounds.
+MIN_PART_BYTES: Final = 5 * MIB
+MAX_PARTS: Final = 10_000
+MAX_PUT_BYTES: Final = 5 << 30
+
+# Upstream parts grow so that 10,000 of them hold a large object while a small one starts early:
+# (from this part number on, this many times the configured part). With 8 MiB: 848 GiB in all.
+PART_GROWTH: Final = ((1, 1), (1_001, 4), (4_001, 16))
+# Upstream parts of one stream on their way at once; S3 gives about 80 MB/s a connection.
+PARTS_IN_FLIGHT: Final = 4
+
+# A body is passed through where its first bytes do not gain this much; looked at are the first PROBE_BYTES.
+PROBE_BYTES: Final = 8 * MIB
+MIN_GAIN: Final = 0.01
+
+# Contiguous parts at the end of an open upload that are not yet encoded, so that sending one again with other
+# bytes, or leaving one out at the end, still works for uploads up to this size (ADR 0003).
+SETTLE_BYTES: Final = 32 * MIB
+# Parts of more than this are spilled to disk even where memory is free.
+MAX_MEMORY_PART_BYTES: Final = 64 * MIB
+MAX_OPEN_UPLOADS: Final = 1_000
+# Answers of finished uploads, kept for a client that repeats its Complete after a lost answer.
+COMPLETED_KEPT: Final = 1_000
+
+# The last bytes of a stored object, read with its headers in one call: with the index of a few GiB, or the trailer only.
+TAIL_WITH_INDEX_BYTES: Final = 64 << 10
+# Below this nothing can be a container.
+MIN_CONTAINER_BYTES: Final = HEADER_BYTES + INDEX_HEADER_BYTES + TRAILER_BYTES
+
+# One upstream range of a read, and how many are on their way at once.
+READ_RUN_BYTES: Final = 4 * MIB
+READ_RUNS_IN_FLIGHT: Final = 4
+READ_ATTEMPTS: Final = 3
+# What one read holds at most: runs on their way, their decoded frames, and what the socket has not taken.
+READ_HOLD_BYTES: Final = 2 * READ_RUN_BYTES * READ_RUNS_IN_FLIGHT
+
+# HEADs of one listing page at once.
+LISTING_CALLS: Final = 32
+LISTING_CACHE_ENTRIES: Final = 100_000
+INDEX_CACHE_BYTES: Final = 32 * MIB

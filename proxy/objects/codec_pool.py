@@ -1,0 +1,64 @@
+"""The codec beside the event loop: frames of all bodies share one pool of threads, order kept a body."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from s4weights.codec.decode import decode_frame
+from s4weights.codec.encode import Encoder, encode_frame
+from s4weights.codec.engines import Engine
+from s4weights.codec.container import FrameSpan
+from s4weights.codec.types import EncodedFrame, Frame
+
+_T = TypeVar("_T")
+
+
+class CodecPool:
+    """Threads for the engine; each call releases the GIL while it works."""
+
+    def __init__(self, engine: Engine, threads: int) -> None:
+        self.engine = engine
+        self._threads = threads
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="codec")
+
+    def close(self) -> None:
+        """Wait for the threads to end."""
+        self._executor.shutdown()
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Run something heavy in a thread of the pool."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
+        """Encode frames in parallel, a bounded number ahead, and give them in order."""
+        return self._in_order([lambda frame=frame: encode_frame(frame, self.engine) for frame in frames])
+
+    def decode(self, stored: memoryview, spans: Sequence[FrameSpan], where: str) -> AsyncIterator[bytes]:
+        """Decode the frames of one run of stored bytes that starts at spans[0], in order."""
+        base = spans[0].stored_start
+
+        def work(span: FrameSpan) -> Callable[[], bytes]:
+            low = span.stored_start - base
+            piece = stored[low : low + span.stored_bytes]
+            return lambda: decode_frame(piece, self.engine, expected=span, where=where)
+
+        return self._in_order([work(span) for span in spans])
+
+    async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncIterator[_T]:
+        loop = asyncio.get_running_loop()
+        ahead: deque[asyncio.Future[_T]] = deque()
+        waiting = iter(jobs)
+        try:
+            for job in waiting:
+                ahead.append(loop.run_in_executor(self._executor, job))
+                if len(ahead) > self._threads:
+                    yield await ahead.popleft()
+            while ahead:
+                yield await ahead.popleft()
+        finally:
+            for future in ahead:
+                future.cancel()

@@ -1,0 +1,115 @@
+"""The objects of the bucket as clients know them: what the handlers call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+
+from s4weights.codec.engines import choose_engine
+from s4weights.proxy.config import Settings
+from s4weights.proxy.memory import MemoryBudget
+from s4weights.proxy.metrics import Metrics
+from s4weights.proxy.upstream.protocol import Conditions, Entry, Headers, Stored, Upstream
+
+from .codec_pool import CodecPool
+from .journal import Journal
+from .listing import LogicalListing
+from .put import put_object
+from .read import read_object
+from .resolve import Resolver
+from .store import Store, VerifiedBody
+from .types import MARKER, MARKER_CONTAINER, LogicalObject
+from .uploads import Uploads
+
+
+class Objects:
+    """One bucket store, seen through the codec."""
+
+    def __init__(self, upstream: Upstream, settings: Settings, metrics: Metrics) -> None:
+        threads = settings.threads or os.cpu_count() or 1
+        half = settings.memory_bytes // 2
+        self.store = Store(
+            upstream=upstream,
+            settings=settings,
+            metrics=metrics,
+            pool=CodecPool(choose_engine(settings.engine), threads),
+            journal=Journal(settings.state_dir),
+            streams=MemoryBudget(half, on_pressure=self._relieve),
+            parts=MemoryBudget(half),
+        )
+        self.uploads = Uploads(self.store)
+        self._resolver = Resolver(self.store)
+        self._listing = LogicalListing(self._resolver)
+        self._relieving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take the state directory and end what an earlier run left behind. Raises: ConfigError."""
+        await asyncio.to_thread(self.store.journal.open)
+        await self.uploads.start()
+
+    async def close(self) -> None:
+        """Abort what is open and give everything back."""
+        await self.uploads.close()
+        await asyncio.to_thread(self.store.pool.close)
+        self.store.journal.close()
+
+    async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
+        """Find an object. Raises: S3Error NoSuchKey, NoSuchBucket, ..."""
+        return await self._resolver.resolve(bucket, key, version_id=version_id)
+
+    async def logical_entries(self, bucket: str, entries: Sequence[Entry]) -> list[Entry]:
+        """Rows of a listing with logical sizes and ETags."""
+        return await self._listing.logical_entries(bucket, entries)
+
+    def read(self, found: LogicalObject, first: int, length: int) -> AsyncIterator[bytes]:
+        """Logical bytes first to first + length; see read_object."""
+        return read_object(self.store, found, first, length)
+
+    async def put(
+        self,
+        bucket: str,
+        key: str,
+        body: VerifiedBody,
+        length: int,
+        headers: Headers,
+        conditions: Conditions | None = None,
+    ) -> Stored:
+        """Store a body of length bytes; visible when it is whole and verified."""
+        return await put_object(self.store, (bucket, key), body, length, headers, conditions)
+
+    async def copy(
+        self,
+        source: LogicalObject,
+        bucket: str,
+        key: str,
+        headers: Headers,
+        *,
+        replace: bool,
+        conditions: Conditions | None = None,
+    ) -> Stored:
+        """Copy on the bucket's side, without a byte of the body passing here."""
+        if replace:
+            marker = MARKER_CONTAINER if source.is_container else source.stored.headers.get(MARKER)
+            headers = {**headers, MARKER: marker} if marker else headers
+        stored = await self.store.upstream.copy(
+            (source.bucket, source.key),
+            (bucket, key),
+            headers,
+            replace=replace,
+            source_if_match=source.stored.etag,
+            source_version_id=source.version_id,
+            conditions=conditions,
+        )
+        etag = source.info.etag if source.is_container else stored.etag
+        return Stored(etag, stored.headers, stored.last_modified)
+
+    async def delete(
+        self, bucket: str, key: str, *, version_id: str | None = None, conditions: Conditions | None = None
+    ) -> Headers:
+        """Remove an object."""
+        return await self.store.upstream.delete(bucket, key, version_id=version_id, conditions=conditions)
+
+    def _relieve(self) -> None:
+        if self._relieving is None or self._relieving.done():
+            self._relieving = asyncio.get_running_loop().create_task(self.uploads.relieve())

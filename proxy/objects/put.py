@@ -1,0 +1,98 @@
+"""PutObject: a body that is a checkpoint becomes a container, any other streams to the bucket as it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from s4weights.codec.container import LogicalETag
+from s4weights.codec.sniff import sniff
+from s4weights.codec.types import Kind
+from s4weights.proxy.limits import PROBE_BYTES
+from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
+
+from .body_encoder import BodyEncoder
+from .store import Store, VerifiedBody, chain, passed_headers
+
+
+async def put_object(
+    store: Store,
+    target: tuple[str, str],
+    body: VerifiedBody,
+    length: int,
+    headers: Headers,
+    conditions: Conditions | None,
+) -> Stored:
+    """Store a body of length bytes at target (bucket, key); the answer's ETag is the logical one."""
+    chunks = aiter(body)
+    head, kind = await recognise(chunks)
+    if store.encodes(kind) and length:
+        async with store.streams.hold(store.write_hold_bytes):
+            return await _encode(store, target, body, (head, chunks), kind, length, headers, conditions)
+    return await _pass_through(store, target, (head, chunks), kind, length, headers, conditions)
+
+
+async def recognise(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], Kind]:
+    """Read until the kind of the body is known. Returns what was read, too."""
+    head: list[bytes] = []
+    async for chunk in chunks:
+        head.append(chunk)
+        kind = sniff(head[0] if len(head) == 1 else b"".join(head))
+        if kind is not None:
+            return head, kind
+    return head, sniff(b"".join(head), complete=True) or Kind.UNKNOWN
+
+
+async def _pass_through(
+    store: Store,
+    target: tuple[str, str],
+    body: tuple[list[bytes], AsyncIterator[bytes]],
+    kind: Kind,
+    length: int,
+    headers: Headers,
+    conditions: Conditions | None,
+) -> Stored:
+    bucket, key = target
+    stored = await store.upstream.put(bucket, key, chain(*body), length, passed_headers(kind, headers), conditions)
+    store.metrics.object_written(length, length, "passed-through")
+    return stored
+
+
+async def _encode(
+    store: Store,
+    target: tuple[str, str],
+    body: VerifiedBody,
+    source: tuple[list[bytes], AsyncIterator[bytes]],
+    kind: Kind,
+    length: int,
+    headers: Headers,
+    conditions: Conditions | None,
+) -> Stored:
+    raw: list[bytes] = []
+    raw_bytes = 0
+    committed = False
+    encoder = BodyEncoder(store.pool, store.metrics, kind)
+    try:
+        chunks = chain(*source)
+        async for chunk in chunks:
+            await encoder.feed(chunk)
+            if committed:
+                continue
+            raw.append(chunk)
+            raw_bytes += len(chunk)
+            if raw_bytes >= PROBE_BYTES:
+                if not (encoder.gains() or store.settings.encode_all):
+                    return await _pass_through(store, target, (raw, chunks), kind, length, headers, conditions)
+                await encoder.commit(store.writer(target, headers))
+                committed = True
+                raw.clear()
+        await encoder.end()
+        etag = LogicalETag(body.md5)
+        await encoder.seal(etag, checksums=body.checksums)
+        if not committed:
+            if not (encoder.gains() or store.settings.encode_all):
+                return await _pass_through(store, target, (raw, chunks), kind, length, headers, conditions)
+            await encoder.commit(store.writer(target, headers))
+        stored = await encoder.finish(conditions)
+        return Stored(str(etag), stored.headers, stored.last_modified)
+    finally:
+        await encoder.abort()

@@ -1,0 +1,102 @@
+"""From a key to the object as the client knows it: one upstream call gives headers, trailer and mostly the index."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from s4weights.codec.container import TRAILER_BYTES, Index, looks_like_trailer, parse_index
+from s4weights.codec.decode import Tail, read_tail
+from s4weights.codec.errors import FormatError
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import INDEX_CACHE_BYTES, TAIL_WITH_INDEX_BYTES
+from s4weights.proxy.upstream.protocol import ByteRange, ObjectInfo
+
+from .fetch import fetch
+from .lru import LRU
+from .store import Store
+from .types import MARKER, MARKER_CONTAINER, LogicalObject
+
+# A parsed index costs about this a frame in memory.
+_INDEX_FRAME_BYTES = 128
+
+
+class Resolver:
+    """Finds what an object is from its marker and its trailer, never from its ETag or its name."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._indexes: LRU[tuple[str, str, str], Index] = LRU(INDEX_CACHE_BYTES)
+
+    async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
+        """The object with its index. Raises: S3Error, UpstreamError."""
+        found = await self.resolve_briefly(bucket, key, version_id=version_id, last_bytes=TAIL_WITH_INDEX_BYTES)
+        if found.tail is None:
+            return found
+        index = found.tail.index or await self._load_index(found, found.tail)
+        about = index.about
+        parts, checksums = about.get("parts"), about.get("checksums")
+        return replace(
+            found,
+            tail=Tail(found.tail.trailer, index),
+            parts=tuple(parts) if isinstance(parts, list) else (),
+            checksums=checksums if isinstance(checksums, dict) else {},
+        )
+
+    async def resolve_briefly(
+        self, bucket: str, key: str, *, version_id: str | None = None, last_bytes: int = TRAILER_BYTES
+    ) -> LogicalObject:
+        """Size, ETag and headers; the index only where it lies within the last bytes."""
+        body = await self._store.upstream.get(bucket, key, byte_range=ByteRange(-last_bytes), version_id=version_id)
+        end = b"".join([chunk async for chunk in body.chunks])
+        stored = body.info
+        tail = _read_tail(f"{bucket}/{key}", stored, end)
+        return LogicalObject(
+            bucket=bucket,
+            key=key,
+            info=_logical_info(stored, tail),
+            stored=stored,
+            tail=tail,
+            last_bytes=b"" if tail else end,
+            version_id=version_id,
+        )
+
+    async def _load_index(self, found: LogicalObject, tail: Tail) -> Index:
+        identity = (found.bucket, found.key, found.stored.etag)
+        index = self._indexes.get(identity)
+        if index is None:
+            trailer = tail.trailer
+            data = await fetch(self._store.upstream, found, trailer.index_offset, trailer.index_bytes)
+            try:
+                index = await asyncio.to_thread(parse_index, data, trailer)
+            except FormatError as error:
+                raise _damaged(found.path, error) from error
+            self._indexes.put(identity, index, len(index) * _INDEX_FRAME_BYTES)
+        return index
+
+
+def _read_tail(path: str, stored: ObjectInfo, end: bytes) -> Tail | None:
+    marker = stored.headers.get(MARKER)
+    if marker != MARKER_CONTAINER and (marker is not None or not looks_like_trailer(end)):
+        return None
+    try:
+        return read_tail(end, object_bytes=stored.size)
+    except FormatError as error:
+        if marker is None:
+            return None
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str, error: FormatError) -> S3Error:
+    return S3Error("InternalError", f"The stored container is damaged: {path}: {error}")
+
+
+def _logical_info(stored: ObjectInfo, tail: Tail | None) -> ObjectInfo:
+    headers = {name: value for name, value in stored.headers.items() if name != MARKER}
+    if tail is None:
+        return replace(stored, headers=headers)
+    trailer = tail.trailer
+    headers = {name: value for name, value in headers.items() if not name.startswith("x-amz-checksum-")}
+    # A container that `s4weights pack` wrote has no ETag of S3's making; its digest identifies the body as well.
+    etag = str(trailer.etag) if trailer.etag else trailer.digest.hex()
+    return ObjectInfo(trailer.logical_bytes, etag, stored.last_modified, headers)

@@ -1,0 +1,80 @@
+"""What every operation on objects shares."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from s4weights.codec.types import Kind
+from s4weights.proxy.config import Settings
+from s4weights.proxy.memory import MemoryBudget
+from s4weights.proxy.metrics import Metrics
+from s4weights.proxy.upstream.protocol import Headers, Upstream
+
+from .codec_pool import CodecPool
+from .journal import Journal
+from .stored_writer import StoredWriter, hold_bytes
+from .types import MARKER, MARKER_CONTAINER, MARKER_RAW
+
+
+class VerifiedBody(Protocol):
+    """A client's body: its last chunk comes only after every length, hash and signature was right.
+
+    md5 (16 bytes) and checksums (by header name) are there after the end.
+    """
+
+    md5: bytes
+    checksums: Mapping[str, str]
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """streams: memory of bodies being encoded or read. parts: memory of client parts that wait; apart, so that
+    waiting parts never keep out the stream that would consume them.
+    """
+
+    upstream: Upstream
+    settings: Settings
+    metrics: Metrics
+    pool: CodecPool
+    journal: Journal
+    streams: MemoryBudget
+    parts: MemoryBudget
+
+    @property
+    def write_hold_bytes(self) -> int:
+        """What one body being encoded holds at most: its writer, the probe's raw bytes, and frames in the pool."""
+        return hold_bytes(self.settings.part_bytes) + _PROBE_AND_FRAMES_BYTES
+
+    def encodes(self, kind: Kind) -> bool:
+        """Whether a body of this kind goes through the codec."""
+        if self.settings.mode == "passthrough":
+            return False
+        return kind in _CHECKPOINTS or self.settings.encode_all
+
+    def writer(self, target: tuple[str, str], headers: Headers) -> StoredWriter:
+        """A writer for a container at target (bucket, key)."""
+        marked = {**headers, MARKER: MARKER_CONTAINER}
+        return StoredWriter(
+            self.upstream, self.journal, self.streams, target, marked, part_bytes=self.settings.part_bytes
+        )
+
+
+_CHECKPOINTS: Final = frozenset(Kind) - {Kind.UNKNOWN, Kind.CONTAINER}
+_PROBE_AND_FRAMES_BYTES: Final = 24 << 20
+
+
+def passed_headers(kind: Kind, headers: Headers) -> Headers:
+    """The headers of a body that passes through; one that is a container of its own stays one for its reader."""
+    return {**headers, MARKER: MARKER_RAW} if kind is Kind.CONTAINER else headers
+
+
+async def chain(first: Iterable[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What was read ahead, then the rest."""
+    for chunk in first:
+        yield chunk
+    async for chunk in rest:
+        yield chunk

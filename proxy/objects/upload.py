@@ -1,0 +1,260 @@
+"""One multipart upload: the client's parts in any order, one stream of the body in order.
+
+A part is taken whole first (memory or disk), so that a part that fails its checks leaves nothing behind. Once the
+first part is there it decides: a body that is no checkpoint has its parts sent on one by one as they are; any other
+is encoded in order, behind the parts that came last (SETTLE_BYTES), which may still be sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import hashlib
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from s4weights.codec.container import LogicalETag
+from s4weights.codec.types import Kind
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import PROBE_BYTES, SETTLE_BYTES
+from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored
+
+from .body_encoder import BodyEncoder
+from .checks import check_part_list, check_part_sizes
+from .parts import ReceivedPart, receive_part
+from .passed_upload import PassedUpload
+from .put import recognise
+from .store import Store, VerifiedBody
+from .stored_writer import StoredWriter
+
+
+_T = TypeVar("_T")
+
+
+class State(enum.Enum):
+    """What is known of an upload's body."""
+
+    UNDECIDED = enum.auto()
+    PASSED = enum.auto()
+    ENCODED = enum.auto()
+    ENDED = enum.auto()
+
+
+class MultipartUpload:
+    """One open upload. Its methods may run concurrently; `_turn` orders all that touches the stream."""
+
+    def __init__(self, store: Store, upload_id: str, target: tuple[str, str], headers: Headers) -> None:
+        self.upload_id = upload_id
+        self.target = target
+        self.headers = headers
+        self.initiated = datetime.now(UTC)
+        self.received: dict[int, ReceivedPart] = {}
+        self.state = State.UNDECIDED
+        self._store = store
+        self._turn = asyncio.Lock()
+        self._taken: list[ReceivedPart] = []
+        self._passed: PassedUpload | None = None
+        self._encoder: BodyEncoder | None = None
+        self._writer: StoredWriter | None = None
+        self._held_bytes = 0
+        self._failure: Exception | None = None
+
+    async def put_part(self, number: int, body: VerifiedBody, length: int) -> Part:
+        """Take one part; a number that was there already is replaced."""
+        self._check_open()
+        if self._passed is not None:
+            part = await self._passed.put_part(number, body, length)
+        else:
+            part = await receive_part(self._store, number, body, length)
+        self._register(part)
+        await self._work(self._advance())
+        return Part(number, part.etag, part.size, part.last_modified)
+
+    async def complete(self, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
+        """Make the object visible, from just these parts. A refusal leaves the upload open."""
+        return await self._work(self._complete(parts, conditions))
+
+    async def abort(self) -> None:
+        """Drop everything; the object at the key stays as it was."""
+        await self._work(self._abort())
+
+    async def relieve(self) -> None:
+        """Others wait for memory: move what an idle upload holds to disk."""
+        if self._turn.locked() or not self._held_bytes:
+            return
+        async with self._turn:
+            if self._writer is not None:
+                await self._writer.park()
+            self._release(0)
+
+    async def _work(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run to the end even where the client goes away: the stream must not stop between two bytes."""
+
+        async def in_turn() -> _T:
+            async with self._turn:
+                return await work
+
+        return await asyncio.shield(asyncio.create_task(in_turn()))
+
+    def _check_open(self) -> None:
+        if self.state is State.ENDED:
+            raise S3Error("NoSuchUpload", UploadId=self.upload_id)
+        if isinstance(self._failure, S3Error):
+            raise self._failure
+        if self._failure is not None:
+            raise S3Error("InternalError", f"The upload cannot go on: {self._failure}", UploadId=self.upload_id)
+
+    def _register(self, part: ReceivedPart) -> None:
+        old = self.received.get(part.number)
+        if old is not None and old in self._taken:
+            same = (old.md5, old.size) == (part.md5, part.size)
+            part.drop()
+            if not same:
+                raise S3Error(
+                    "InvalidRequest",
+                    f"Part {part.number} is encoded already and was now sent with other bytes; abort the upload.",
+                    UploadId=self.upload_id,
+                )
+            return
+        if old is not None:
+            old.drop()
+        self.received[part.number] = part
+
+    async def _advance(self) -> None:
+        self._check_open()
+        if self.state is State.UNDECIDED and 1 in self.received:
+            await self._decide(self.received[1])
+        if self._passed is not None:
+            await self._passed.send_on(self.received.values())
+        elif self.state is State.ENCODED:
+            settled = self._settled()
+            if settled:
+                await self._take(settled)
+                await self._leave_room()
+
+    def _settled(self) -> list[ReceivedPart]:
+        """The next parts in order that have SETTLE_BYTES of others behind them."""
+        ahead: list[ReceivedPart] = []
+        number = len(self._taken) + 1
+        while number in self.received:
+            ahead.append(self.received[number])
+            number += 1
+        behind = sum(part.size for part in ahead)
+        settled: list[ReceivedPart] = []
+        for part in ahead:
+            behind -= part.size
+            if behind < SETTLE_BYTES:
+                break
+            settled.append(part)
+        return settled
+
+    async def _decide(self, first: ReceivedPart) -> None:
+        assert first.body is not None
+        _, kind = await recognise(first.body.chunks(PROBE_BYTES))
+        if self._store.encodes(kind) and await self._gains(first, kind):
+            self.state = State.ENCODED
+            return
+        self._passed = await PassedUpload.open(self._store, self.target, self.headers, kind)
+        self.state = State.PASSED
+
+    async def _gains(self, first: ReceivedPart, kind: Kind) -> bool:
+        if self._store.settings.encode_all:
+            return True
+        assert first.body is not None
+        trial = BodyEncoder(self._store.pool, self._store.metrics, kind)
+        async with self._store.streams.hold(self._store.write_hold_bytes):
+            async for chunk in first.body.chunks(PROBE_BYTES):
+                await trial.feed(chunk)
+            await trial.end()
+        return trial.gains()
+
+    async def _take(self, parts: Sequence[ReceivedPart]) -> None:
+        """Encode the next parts of the body."""
+        await self._take_room()
+        try:
+            encoder = await self._open_encoder(parts[0])
+            for part in parts:
+                assert part.body is not None
+                async for chunk in part.body.chunks():
+                    await encoder.feed(chunk)
+                self._taken.append(part)
+                part.drop()
+        except Exception as error:
+            self._failure = error
+            raise
+
+    async def _open_encoder(self, first: ReceivedPart) -> BodyEncoder:
+        if self._encoder is None:
+            assert first.body is not None
+            _, kind = await recognise(first.body.chunks(PROBE_BYTES))
+            self._encoder = BodyEncoder(self._store.pool, self._store.metrics, kind)
+            self._writer = self._store.writer(self.target, self.headers)
+            await self._encoder.commit(self._writer)
+        return self._encoder
+
+    async def _take_room(self) -> None:
+        # Never wait for memory while holding some: what is held goes to disk first.
+        full = self._store.write_hold_bytes
+        if not self._store.streams.try_acquire(full - self._held_bytes):
+            if self._writer is not None:
+                await self._writer.park()
+            self._release(0)
+            await self._store.streams.acquire(full)
+        self._held_bytes = full
+        if self._writer is not None:
+            await self._writer.unpark()
+
+    async def _leave_room(self) -> None:
+        if self._writer is not None:
+            await self._writer.drain()
+        self._release(self._store.settings.part_bytes)
+
+    def _release(self, keep_bytes: int) -> None:
+        self._store.streams.release(self._held_bytes - keep_bytes)
+        self._held_bytes = keep_bytes
+
+    async def _complete(self, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
+        self._check_open()
+        chosen = check_part_list(self.received, parts, self._taken)
+        if self.state is State.UNDECIDED:
+            await self._decide(chosen[0])
+        if self._passed is not None:
+            await self._passed.send_on(self.received.values())
+            stored = await self._passed.complete(chosen, conditions)
+            await self._end()
+            return stored
+        return await self._finish(chosen, conditions)
+
+    async def _finish(self, chosen: list[ReceivedPart], conditions: Conditions | None) -> Stored:
+        check_part_sizes(chosen)
+        rest = chosen[len(self._taken) :]
+        if rest:
+            await self._take(rest)
+        else:
+            await self._take_room()
+        assert self._encoder is not None
+        md5s = b"".join(part.md5 for part in chosen)
+        etag = LogicalETag(hashlib.md5(md5s, usedforsecurity=False).digest(), len(chosen))
+        try:
+            await self._encoder.end()
+            await self._encoder.seal(etag, parts=[part.size for part in chosen])
+            stored = await self._encoder.finish(conditions)
+        except Exception as error:
+            self._failure = error
+            raise
+        await self._end()
+        return Stored(str(etag), stored.headers, stored.last_modified)
+
+    async def _abort(self) -> None:
+        if self._passed is not None and self.state is not State.ENDED:
+            await self._passed.abort()
+        await self._end()
+
+    async def _end(self) -> None:
+        self.state = State.ENDED
+        for part in self.received.values():
+            part.drop()
+        if self._encoder is not None:
+            await self._encoder.abort()
+        self._release(0)

@@ -1,0 +1,161 @@
+"""The table of open multipart uploads, as clients know them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.limits import COMPLETED_KEPT, MAX_OPEN_UPLOADS
+from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upload
+
+from .parts import CopiedBody
+from .read import read_object
+from .store import Store, VerifiedBody
+from .types import LogicalObject
+from .upload import MultipartUpload
+
+_log = logging.getLogger(__name__)
+_EXPIRY_PERIOD_S = 60.0
+
+
+class Uploads:
+    """Uploads live in this process: a restart ends them, and the client begins again."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: dict[str, MultipartUpload] = {}
+        self._last_used_s: dict[str, float] = {}
+        self._completing: dict[str, asyncio.Task[Stored]] = {}
+        self._completed: OrderedDict[str, tuple[tuple[str, str], Stored]] = OrderedDict()
+        self._expiry: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Abort what an earlier run left open upstream, and watch for uploads that nobody ends."""
+        for left in self._store.journal.left_open():
+            try:
+                await self._store.upstream.abort_upload(left.bucket, left.key, left.upload_id)
+            except S3Error as error:
+                if error.code not in ("NoSuchUpload", "NoSuchBucket"):
+                    _log.warning("leftover upload of %s/%s stays for the next start: %s", left.bucket, left.key, error)
+                    continue
+            except UpstreamError as error:
+                _log.warning("leftover upload of %s/%s stays for the next start: %s", left.bucket, left.key, error)
+                continue
+            _log.info("leftover upload of %s/%s aborted", left.bucket, left.key)
+            self._store.journal.remove(left)
+        self._expiry = asyncio.create_task(self._expire())
+
+    async def close(self) -> None:
+        """Abort every open upload."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            await asyncio.gather(self._expiry, return_exceptions=True)
+        for upload in list(self._open.values()):
+            await upload.abort()
+        self._open.clear()
+
+    async def create(self, bucket: str, key: str, headers: Headers) -> str:
+        """Begin an upload; nothing goes upstream before its first part shows what it is."""
+        if len(self._open) >= MAX_OPEN_UPLOADS:
+            raise S3Error("SlowDown", f"{MAX_OPEN_UPLOADS} multipart uploads are open.")
+        await self._store.upstream.head_bucket(bucket)
+        upload_id = uuid.uuid4().hex
+        self._open[upload_id] = MultipartUpload(self._store, upload_id, (bucket, key), headers)
+        self._last_used_s[upload_id] = time.monotonic()
+        return upload_id
+
+    async def put_part(
+        self, bucket: str, key: str, upload_id: str, number: int, body: VerifiedBody, length: int
+    ) -> Part:
+        """Take one part."""
+        return await self._find(bucket, key, upload_id).put_part(number, body, length)
+
+    async def put_part_copy(
+        self, bucket: str, key: str, upload_id: str, number: int, source: LogicalObject, first: int, length: int
+    ) -> Part:
+        """Take logical bytes of another object as a part."""
+        upload = self._find(bucket, key, upload_id)
+        return await upload.put_part(number, CopiedBody(read_object(self._store, source, first, length)), length)
+
+    async def complete(
+        self, bucket: str, key: str, upload_id: str, parts: Sequence[Part], conditions: Conditions | None
+    ) -> Stored:
+        """Make the object visible; the same answer where a client asks again because the first one was lost."""
+        done = self._completed.get(upload_id)
+        if done is not None and done[0] == (bucket, key):
+            return done[1]
+        upload = self._find(bucket, key, upload_id)
+        running = self._completing.get(upload_id)
+        if running is None:
+            running = asyncio.create_task(self._complete(upload, parts, conditions))
+            self._completing[upload_id] = running
+            running.add_done_callback(lambda _: self._completing.pop(upload_id, None))
+        return await asyncio.shield(running)
+
+    async def _complete(
+        self, upload: MultipartUpload, parts: Sequence[Part], conditions: Conditions | None
+    ) -> Stored:
+        stored = await upload.complete(parts, conditions)
+        self._forget(upload.upload_id)
+        self._completed[upload.upload_id] = (upload.target, stored)
+        while len(self._completed) > COMPLETED_KEPT:
+            self._completed.popitem(last=False)
+        return stored
+
+    async def abort(self, bucket: str, key: str, upload_id: str) -> None:
+        """Drop an upload, also one that was begun past this proxy."""
+        if upload_id not in self._open:
+            await self._store.upstream.abort_upload(bucket, key, upload_id)
+            return
+        upload = self._find(bucket, key, upload_id)
+        self._forget(upload_id)
+        await upload.abort()
+
+    def list_parts(self, bucket: str, key: str, upload_id: str) -> tuple[list[Part], Headers]:
+        """The client's parts by number, and the headers that the upload was begun with."""
+        upload = self._find(bucket, key, upload_id)
+        parts = [
+            Part(number, part.etag, part.size, part.last_modified) for number, part in sorted(upload.received.items())
+        ]
+        return parts, upload.headers
+
+    async def list_uploads(self, bucket: str, *, prefix: str = "") -> list[Upload]:
+        """The open uploads of a bucket by key and age; our own upstream uploads are not shown beside them."""
+        await self._store.upstream.head_bucket(bucket)
+        ours = [
+            Upload(upload.target[1], upload.upload_id, upload.initiated)
+            for upload in self._open.values()
+            if upload.target[0] == bucket and upload.target[1].startswith(prefix)
+        ]
+        return sorted(ours, key=lambda upload: (upload.key.encode(), upload.initiated))
+
+    async def relieve(self) -> None:
+        """Others wait for memory: idle uploads give back what they hold."""
+        for upload in list(self._open.values()):
+            await upload.relieve()
+
+    def _find(self, bucket: str, key: str, upload_id: str) -> MultipartUpload:
+        upload = self._open.get(upload_id)
+        if upload is None or upload.target != (bucket, key):
+            raise S3Error("NoSuchUpload", UploadId=upload_id)
+        self._last_used_s[upload_id] = time.monotonic()
+        return upload
+
+    def _forget(self, upload_id: str) -> None:
+        self._open.pop(upload_id, None)
+        self._last_used_s.pop(upload_id, None)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(_EXPIRY_PERIOD_S)
+            oldest_s = time.monotonic() - self._store.settings.upload_max_age_s
+            for upload_id in [one for one, used_s in self._last_used_s.items() if used_s < oldest_s]:
+                upload = self._open[upload_id]
+                _log.warning("upload of %s/%s was idle for too long and is aborted", *upload.target)
+                self._forget(upload_id)
+                await upload.abort()
