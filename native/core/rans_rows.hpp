@@ -1,0 +1,55 @@
+// What the decoders of one chunk share: the careful row, for the last rows and for machines without AVX2.
+#pragma once
+
+#include <cstring>
+
+#include "rans.hpp"
+
+namespace s4 {
+
+struct RansChunk {
+  std::array<std::uint32_t, kLanes> states;
+  const std::uint8_t* words;
+  const std::uint8_t* end;
+};
+
+inline RansError open_chunk(std::span<const std::uint8_t> chunk, RansChunk& state) noexcept {
+  if (chunk.size() < kStatesBytes) return RansError::kTruncated;
+  std::memcpy(state.states.data(), chunk.data(), kStatesBytes);
+  for (const std::uint32_t x : state.states) {
+    if (x < kLowest) return RansError::kState;
+  }
+  state.words = chunk.data() + kStatesBytes;
+  state.end = chunk.data() + chunk.size();
+  return RansError::kNone;
+}
+
+// Decode up to 32 symbols, checking every refill.
+inline RansError decode_row(const DecodeTable& table, RansChunk& state, std::uint8_t* symbols,
+                            std::size_t count) noexcept {
+  for (std::size_t lane = 0; lane < count; ++lane) {
+    std::uint32_t x = state.states[lane];
+    const std::uint32_t entry = table[x & (kScale - 1)];
+    symbols[lane] = static_cast<std::uint8_t>(entry);
+    x = ((entry >> 8 & 0xFFF) + 1) * (x >> kScaleBits) + (entry >> 20);
+    if (x < kLowest) {
+      if (state.end - state.words < 2) return RansError::kTruncated;
+      std::uint16_t word;
+      std::memcpy(&word, state.words, 2);
+      state.words += 2;
+      x = x << 16 | word;
+    }
+    state.states[lane] = x;
+  }
+  return RansError::kNone;
+}
+
+inline RansError close_chunk(const RansChunk& state) noexcept {
+  if (state.words != state.end) return RansError::kWords;
+  for (const std::uint32_t x : state.states) {
+    if (x != kLowest) return RansError::kWords;
+  }
+  return RansError::kNone;
+}
+
+}  // namespace s4

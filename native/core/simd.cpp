@@ -1,0 +1,29 @@
+#include "simd.hpp"
+
+#include <atomic>
+
+namespace s4 {
+namespace {
+
+Simd best() noexcept {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return Simd::kAvx2;
+#endif
+  return Simd::kScalar;
+}
+
+std::atomic<Simd>& chosen() noexcept {
+  static std::atomic<Simd> value{best()};
+  return value;
+}
+
+}  // namespace
+
+Simd simd() noexcept { return chosen().load(std::memory_order_relaxed); }
+
+Simd set_simd(Simd wanted) noexcept {
+  chosen().store(wanted <= best() ? wanted : best(), std::memory_order_relaxed);
+  return simd();
+}
+
+}  // namespace s4
