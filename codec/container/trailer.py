@@ -18,7 +18,7 @@ _HAS_ETAG: Final = 1
 # S3's own bound on the parts of one upload.
 _MAX_PARTS: Final = 10_000
 
-_FIELDS: Final = struct.Struct("<4sHHQQQIII16s16sI44x")
+_FIELDS: Final = struct.Struct("<4sHHQQQII16s16sI44x")
 TRAILER_BYTES: Final = _FIELDS.size + 8
 _ETAG: Final = re.compile(r"([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?")
 

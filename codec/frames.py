@@ -1,0 +1,142 @@
+"""Segments and bytes to frames, however the bytes arrive. Source of the rules: docs/format.md, section 5."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from .limits import FRAME_BYTES, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
+from .types import Buffer, ElementType, Frame, Segment
+
+# Below this a copy is cheaper than a slice that is kept.
+_SMALL_BYTES: Final = 4 << 10
+
+
+class FrameCutter:
+    """Frames depend on the segments and the bytes only, not on how they were fed.
+
+    Two runs are open at most: untyped bytes, and behind them a typed run that is too short so far to stand alone.
+    """
+
+    def __init__(self) -> None:
+        self._segments: deque[Segment] = deque()
+        self._fed = 0
+        self._start = 0
+        self._untyped = _Pieces()
+        self._typed = _Pieces()
+        self._element = ElementType.BYTES
+        self._proved = False
+        self._frames: list[Frame] = []
+
+    def extend(self, segments: Iterable[Segment]) -> None:
+        """Announce the next segments; they must cover bytes before these are fed."""
+        self._segments.extend(segments)
+
+    def feed(self, data: Buffer) -> list[Frame]:
+        """Take the next bytes; return the frames that are now whole. data is kept until its frames are."""
+        view = memoryview(data)
+        while len(view):
+            segment = self._segments[0]
+            piece = view[: segment.end - self._fed]
+            self._take(segment, piece)
+            self._fed += len(piece)
+            view = view[len(piece) :]
+            if self._fed == segment.end:
+                self._end_segment(segment)
+                self._segments.popleft()
+        return self._out()
+
+    def finish(self) -> list[Frame]:
+        """The body has ended, perhaps within a segment: return the last frames."""
+        if self._proved:
+            odd = self._typed.size % self._element.width
+            tail = self._typed.cut_tail(odd)
+            self._emit(self._element, self._typed)
+            self._untyped.add(tail)
+        else:
+            self._give_up_run()
+        self._emit(ElementType.BYTES, self._untyped)
+        return self._out()
+
+    def _take(self, segment: Segment, piece: memoryview) -> None:
+        if segment.element is not self._element:
+            self._end_run()
+            self._element = segment.element
+        if segment.element is ElementType.BYTES:
+            self._add(ElementType.BYTES, self._untyped, piece)
+        elif self._proved:
+            self._add(self._element, self._typed, piece)
+        else:
+            self._prove(piece)
+
+    def _prove(self, piece: memoryview) -> None:
+        """A typed run stands alone once it has MIN_TYPED_BYTES; the bytes before it are then a frame."""
+        missing = MIN_TYPED_BYTES - self._typed.size
+        self._typed.add(piece[:missing])
+        if self._typed.size == MIN_TYPED_BYTES:
+            self._emit(ElementType.BYTES, self._untyped)
+            self._proved = True
+            self._add(self._element, self._typed, piece[missing:])
+
+    def _end_segment(self, segment: Segment) -> None:
+        if self._proved and self._typed.size >= MIN_TENSOR_FRAME_BYTES:
+            self._emit(segment.element, self._typed)
+
+    def _end_run(self) -> None:
+        if self._proved:
+            self._emit(self._element, self._typed)
+            self._proved = False
+        else:
+            self._give_up_run()
+
+    def _give_up_run(self) -> None:
+        for piece in self._typed.take_all():
+            self._add(ElementType.BYTES, self._untyped, piece)
+
+    def _add(self, element: ElementType, run: _Pieces, piece: memoryview) -> None:
+        while run.size + len(piece) >= FRAME_BYTES:
+            room = FRAME_BYTES - run.size
+            run.add(piece[:room])
+            self._emit(element, run)
+            piece = piece[room:]
+        run.add(piece)
+
+    def _emit(self, element: ElementType, run: _Pieces) -> None:
+        if run.size:
+            data = run.join()
+            self._frames.append(Frame(self._start, element, data))
+            self._start += len(data)
+
+    def _out(self) -> list[Frame]:
+        frames, self._frames = self._frames, []
+        return frames
+
+
+class _Pieces:
+    """Slices of what was fed, joined once; small ones are gathered as they come."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[memoryview | bytearray] = []
+
+    def add(self, piece: memoryview) -> None:
+        if len(piece) < _SMALL_BYTES:
+            if not self._pieces or not isinstance(self._pieces[-1], bytearray):
+                self._pieces.append(bytearray())
+            self._pieces[-1] += piece  # type: ignore[operator]
+        else:
+            self._pieces.append(piece)
+        self.size += len(piece)
+
+    def take_all(self) -> list[memoryview]:
+        pieces, self._pieces, self.size = self._pieces, [], 0
+        return [memoryview(piece) for piece in pieces]
+
+    def join(self) -> bytes:
+        return b"".join(self.take_all())
+
+    def cut_tail(self, size: int) -> memoryview:
+        data = self.join()
+        self.add(memoryview(data)[: len(data) - size])
+        return memoryview(data)[len(data) - size :]

@@ -1,0 +1,171 @@
+"""torch.save's zip, front to back: data.pkl names the storages, each local header says where one begins.
+
+Entries are stored, their sizes in the local headers are mostly 0 (a data descriptor follows), so a storage's length comes
+from data.pkl and is then held against the headers. Where a prediction fails, the rest is untyped.
+Source: PyTorch's torch/serialization.py and caffe2/serialize, seen by running torch 2.13; APPNOTE.TXT of the zip format.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from ..types import ElementType, Segment
+from .pickle_ops import PickleFault, PickleReader
+from .pickle_symbols import NamedStorage, find_storages
+from .tiling import Tiling
+
+_LOCAL: Final = b"PK\x03\x04"
+_CENTRAL: Final = b"PK\x01\x02"
+_FIXED: Final = struct.Struct("<4sHHHHHIIIHH")
+_STORED: Final = 0
+# Between two entries lie a data descriptor (16 or 24 bytes) and nothing else.
+_GAP_BYTES: Final = 32
+# Records such as `version` hold a line; their sizes are unknown beforehand and found by what follows them.
+_SMALL_RECORD_BYTES: Final = 4 << 10
+
+_ELEMENTS: Final = {
+    "BFloat16Storage": ElementType.BF16,
+    "HalfStorage": ElementType.F16,
+    "FloatStorage": ElementType.F32,
+    "DoubleStorage": ElementType.F64,
+    "CharStorage": ElementType.I8,
+    "ByteStorage": ElementType.U8,
+    "ShortStorage": ElementType.I16,
+    "IntStorage": ElementType.I32,
+    "LongStorage": ElementType.I64,
+    "BoolStorage": ElementType.BOOL,
+    # A complex number is two floats: their planes are those of floats.
+    "ComplexFloatStorage": ElementType.F32,
+    "ComplexDoubleStorage": ElementType.F64,
+}
+_PAIRS: Final = frozenset({"ComplexFloatStorage", "ComplexDoubleStorage"})
+
+
+class TorchZipSegmenter:
+    """A state machine over the stream: `_state` looks at `_data` and says whether it came further."""
+
+    def __init__(self) -> None:
+        self._tiling = Tiling()
+        self._data = bytearray()
+        self._at = 0  # logical offset of _data
+        self._skip = 0  # bytes of an entry that are still to come
+        self._state: Callable[[], bool] | None = self._local_header
+        self._root: bytes | None = None
+        self._pickle = PickleReader()
+        self._storages: dict[str, NamedStorage] = {}
+        self._big_endian = False
+        self._record = b""
+
+    def feed(self, data: memoryview) -> list[Segment]:
+        """See Segmenter."""
+        self._tiling.fed += len(data)
+        skipped = min(self._skip, len(data))
+        self._skip -= skipped
+        self._at += skipped
+        if self._state is not None:
+            self._data += data[skipped:]
+            while self._state is not None and self._state():
+                pass
+            if self._state is None:
+                self._data.clear()
+        return self._tiling.take()
+
+    def _advance(self, size: int) -> None:
+        """Move on; what has not come yet is skipped when it comes."""
+        here = min(size, len(self._data))
+        del self._data[:here]
+        self._skip = size - here
+        self._at += here
+
+    def _give_up(self) -> bool:
+        self._state = None
+        return False
+
+    def _local_header(self) -> bool:
+        if len(self._data) < _FIXED.size:
+            return False
+        magic, _, _, method, _, _, _, stored, _, name_bytes, extra_bytes = _FIXED.unpack_from(self._data)
+        header_bytes = _FIXED.size + name_bytes + extra_bytes
+        if magic != _LOCAL or method != _STORED:
+            return self._give_up()
+        if len(self._data) < header_bytes:
+            return False
+        root, _, record = bytes(self._data[_FIXED.size : _FIXED.size + name_bytes]).partition(b"/")
+        if self._root is None:
+            self._root = root
+        if root != self._root:
+            return self._give_up()
+        self._advance(header_bytes)
+        return self._open(record, stored)
+
+    def _open(self, record: bytes, stored: int) -> bool:
+        """The entry's data begins here. stored: its size, or 0 or 2^32 - 1 where the header does not say."""
+        self._record = record
+        if record == b"data.pkl":
+            self._state = self._read_pickle
+            return True
+        if not record.startswith(b"data/"):
+            self._state = self._small_record
+            return True
+        storage = self._storages.get(record[5:].decode("utf-8", "replace"))
+        if storage is None:
+            return self._give_up()
+        return self._open_storage(storage, stored)
+
+    def _open_storage(self, named: NamedStorage, stored: int) -> bool:
+        kind = named.storage.storage_type
+        element = _ELEMENTS.get(kind, ElementType.BYTES)
+        size = named.storage.numel * element.width * (2 if kind in _PAIRS else 1)
+        if stored not in (0, 0xFFFFFFFF, size):
+            return self._give_up()
+        if element is not ElementType.BYTES and not (self._big_endian and element.width > 1):
+            name = named.name or f"data/{named.storage.key}"
+            self._tiling.add(self._at, size, element, name, named.shape)
+        self._advance(size)
+        self._state = self._gap
+        return self._skip == 0
+
+    def _read_pickle(self) -> bool:
+        try:
+            self._pickle.feed(memoryview(bytes(self._data)))
+        except PickleFault:
+            return self._give_up()
+        if not self._pickle.done:
+            self._at += len(self._data)
+            self._data.clear()
+            return False
+        # What was fed beyond STOP belongs to the descriptor behind the pickle.
+        beyond = self._pickle.beyond
+        self._at += len(self._data) - beyond
+        del self._data[: len(self._data) - beyond]
+        self._storages = {named.storage.key: named for named in find_storages(self._pickle.result)}
+        self._pickle = PickleReader()
+        self._state = self._gap
+        return True
+
+    def _gap(self) -> bool:
+        """Find the next entry: right here, or behind a data descriptor."""
+        window = bytes(self._data[: _GAP_BYTES + len(_LOCAL)])
+        found = window.find(_LOCAL)
+        central = window.find(_CENTRAL)
+        if found < 0 and central < 0:
+            return self._give_up() if len(window) == _GAP_BYTES + len(_LOCAL) else False
+        if found < 0 or 0 <= central < found:
+            return self._give_up()  # the central directory: no storage follows
+        self._advance(found)
+        self._state = self._local_header
+        return True
+
+    def _small_record(self) -> bool:
+        window = bytes(self._data[: _SMALL_RECORD_BYTES + len(_LOCAL)])
+        found = window.find(_LOCAL)
+        if found < 0:
+            is_whole = len(window) == _SMALL_RECORD_BYTES + len(_LOCAL) or _CENTRAL in window
+            return self._give_up() if is_whole else False
+        if self._record == b"byteorder":
+            self._big_endian = window.startswith(b"big")
+        self._advance(found)
+        self._state = self._local_header
+        return True
