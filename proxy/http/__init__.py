@@ -1,0 +1,1 @@
+"""S3's HTTP: addresses, framing, checks, ranges, conditions, XML."""

@@ -1,0 +1,84 @@
+"""S3's checksums by header name. Source: AWS, Checking object integrity in Amazon S3."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from awscrt import checksums as crt
+
+from s4weights.proxy.errors import S3Error
+
+
+class Hasher(Protocol):
+    """Takes a body piece by piece."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take the next bytes."""
+
+    def digest(self) -> bytes:
+        """The checksum so far, big-endian."""
+
+
+class _Crc:
+    def __init__(self, function: Callable[[bytes, int], int], size: int) -> None:
+        self._function = function
+        self._size = size
+        self._value = 0
+
+    def update(self, data: bytes) -> None:
+        self._value = self._function(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(self._size, "big")
+
+
+HEADER_PREFIX: Final = "x-amz-checksum-"
+_HASHERS: Final[dict[str, Callable[[], Hasher]]] = {
+    "x-amz-checksum-crc32": lambda: _Crc(zlib.crc32, 4),
+    "x-amz-checksum-crc32c": lambda: _Crc(crt.crc32c, 4),
+    "x-amz-checksum-crc64nvme": lambda: _Crc(crt.crc64nvme, 8),
+    "x-amz-checksum-sha1": lambda: hashlib.sha1(usedforsecurity=False),
+    "x-amz-checksum-sha256": hashlib.sha256,
+}
+# These headers share the prefix and are no checksums.
+_OTHERS: Final = frozenset({"x-amz-checksum-mode", "x-amz-checksum-algorithm", "x-amz-checksum-type"})
+
+
+def checksum_headers(names: list[str]) -> list[str]:
+    """Those of the names that announce a checksum."""
+    return [name for name in names if name.startswith(HEADER_PREFIX) and name not in _OTHERS]
+
+
+def new_hasher(header: str) -> Hasher:
+    """Raises: S3Error InvalidRequest where the algorithm is unknown."""
+    make = _HASHERS.get(header)
+    if make is None:
+        raise S3Error("InvalidRequest", f"Checksum algorithm {header!r} is not supported.")
+    return make()
+
+
+def decode_checksum(header: str, value: str) -> bytes:
+    """The bytes of a checksum header. Raises: S3Error InvalidRequest."""
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raw = b""
+    if len(raw) != len(new_hasher(header).digest()):
+        raise S3Error("InvalidRequest", f"Value for {header} header is invalid.")
+    return raw
+
+
+def decode_content_md5(value: str) -> bytes:
+    """Raises: S3Error InvalidDigest."""
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raw = b""
+    if len(raw) != 16:
+        raise S3Error("InvalidDigest")
+    return raw
