@@ -128,7 +128,7 @@ async def test_an_encoded_part_sent_again_with_the_same_bytes_is_a_retry(objects
     parts = split(data)
     upload_id = await objects.uploads.create(BUCKET, "model", {})
     sent = [await send(objects, upload_id, number, part) for number, part in parts.items()]
-    assert await send(objects, upload_id, 1, parts[1]) == sent[0]
+    assert (await send(objects, upload_id, 1, parts[1])).etag == sent[0].etag
     await objects.uploads.complete(BUCKET, "model", upload_id, sent, None)
     assert await read_all(objects, "model") == data
 

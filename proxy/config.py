@@ -1,0 +1,196 @@
+"""The proxy's settings: one frozen dataclass, four sources, validated once."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from s4weights.codec.errors import ConfigError
+
+PREFIX: Final = "S4W_"
+MASK: Final = "********"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting. Names are those of the flags, of S4W_* and of the TOML file."""
+
+    upstream: str
+    """A directory, s3://REGION, or the http(s) URL of an S3-compatible server."""
+    listen: str = "127.0.0.1:9000"
+    """Where S3 is spoken."""
+    health: str = "127.0.0.1:8080"
+    """Where /healthz, /readyz, /metrics and /status answer."""
+    state_dir: Path = Path("~/.local/state/s4weights")
+    """Spilled parts and the journal of open uploads; one proxy a directory."""
+    access_key: str = ""
+    """What clients sign with; by default the credentials of the proxy's own environment."""
+    secret_key: str = field(default="", repr=False)
+    domain: tuple[str, ...] = ()
+    """Bases of virtual-host style names: BUCKET.DOMAIN."""
+    mode: str = "auto"
+    """auto, or passthrough: store new bodies as they come (containers are still read)."""
+    engine: str = "auto"
+    """auto, native or reference."""
+    threads: int = 0
+    """Codec threads; 0: one a processor."""
+    memory_bytes: int = 512 << 20
+    """What all bodies in flight may hold together."""
+    part_bytes: int = 8 << 20
+    """Upstream parts at the start of an object; they grow with it."""
+    upload_max_age_s: float = 86_400.0
+    """An upload that nobody touches for so long is aborted."""
+    drain_s: float = 30.0
+    """What requests under way are given at the end."""
+    log_level: str = "INFO"
+    log_json: bool = False
+    encode_all: bool = False
+    """For tests: treat every body as a checkpoint, whether it gains or not."""
+
+    def __post_init__(self) -> None:
+        _check_choice("mode", self.mode, ("auto", "passthrough"))
+        _check_choice("engine", self.engine, ("auto", "native", "reference"))
+        _check_choice("log_level", self.log_level.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
+        _check_at_least("threads", self.threads, 0)
+        _check_at_least("memory_bytes", self.memory_bytes, 1)
+        _check_at_least("part_bytes", self.part_bytes, 5 << 20)
+        if not self.upstream:
+            raise ConfigError("upstream: expected a directory, s3://REGION or a URL, found nothing")
+        if bool(self.access_key) != bool(self.secret_key):
+            raise ConfigError("access_key and secret_key: expected both or neither")
+        for name in ("listen", "health"):
+            parse_address(name, getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """Settings, and where each one came from: flag, environment, file or default."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """(name, value, source) of every setting; secrets masked."""
+        rows = []
+        for one in fields(Settings):
+            value = getattr(self.settings, one.name)
+            shown = MASK if one.name == "secret_key" and value else value
+            rows.append((one.name, str(shown) if isinstance(shown, Path) else shown, self.sources[one.name]))
+        return rows
+
+
+def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Sourced:
+    """Flags before S4W_* before the file of --config or S4W_CONFIG before defaults.
+
+    flags: only those that were given. Raises: ConfigError.
+    """
+    environment = os.environ if environment is None else environment
+    file_name = flags.get("config") or environment.get(f"{PREFIX}CONFIG")
+    layers = [
+        ("flag", {name: value for name, value in flags.items() if name != "config" and value is not None}),
+        ("environment", from_env(environment)),
+        (f"file {file_name}", _from_file(Path(file_name)) if file_name else {}),
+    ]
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for one in fields(Settings):
+        for source, layer in layers:
+            if one.name in layer:
+                values[one.name] = _convert(one.name, layer[one.name], source)
+                sources[one.name] = source
+                break
+        else:
+            sources[one.name] = "default"
+    values.setdefault("upstream", "")
+    settings = Settings(**values)
+    return Sourced(settings, sources)
+
+
+def from_env(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that S4W_* name; the only reader of the environment. Raises: ConfigError on a name that is none."""
+    names = {f"{PREFIX}{one.name.upper()}": one.name for one in fields(Settings)} | {
+        f"{PREFIX}STATE": "state_dir",
+        f"{PREFIX}TEST_ENCODE_ALL": "encode_all",
+    }
+    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in {*names, f"{PREFIX}CONFIG"})
+    if unknown:
+        raise ConfigError(f"environment: expected settings, found {', '.join(unknown)}")
+    return {names[name]: value for name, value in environment.items() if name in names}
+
+
+def parse_address(name: str, text: str) -> tuple[str, int]:
+    """HOST:PORT, with brackets around an IPv6 host. Raises: ConfigError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"{name}: expected HOST:PORT, found {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a listener on host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"configuration file {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"configuration file {path}: {error}") from None
+    unknown = sorted(values.keys() - {one.name for one in fields(Settings)})
+    if unknown:
+        raise ConfigError(f"configuration file {path}: expected settings, found {', '.join(unknown)}")
+    return values
+
+
+def _convert(name: str, value: Any, source: str) -> Any:
+    kinds = {one.name: one.type for one in fields(Settings)}
+    kind = kinds[name]
+    try:
+        if kind == "Path":
+            return Path(value).expanduser()
+        if kind == "tuple[str, ...]":
+            items = value.split(",") if isinstance(value, str) else value
+            return tuple(item.strip() for item in items if item.strip())
+        if kind == "bool":
+            return value if isinstance(value, bool) else _BOOLEANS[str(value).lower()]
+        if kind == "int":
+            return _size(value)
+        if kind == "float":
+            return float(value)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(f"{name} ({source}): expected {kind}, found {value!r}") from None
+    return str(value)
+
+
+_BOOLEANS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+_UNITS: Final = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _size(value: Any) -> int:
+    text = str(value).strip().upper()
+    for unit, times in _UNITS.items():
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * times
+    return int(text)
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name}: expected {', '.join(choices)}, found {value!r}")
+
+
+def _check_at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{name}: expected at least {least}, found {value}")

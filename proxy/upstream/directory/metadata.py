@@ -1,0 +1,73 @@
+"""What is kept beside a body, in a file named by the body's inode. See ADR 0005."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from s4weights.proxy.upstream.protocol import ObjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """etag: without quotes. headers: as in ObjectInfo."""
+
+    etag: str
+    headers: Mapping[str, str]
+
+
+class MetadataFolder:
+    """The metadata files of one bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, body: os.stat_result, metadata: Metadata) -> None:
+        """Make metadata durable for a body that is not yet at its path."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        fields = {
+            "size": body.st_size,
+            "mtime_ns": body.st_mtime_ns,
+            "etag": metadata.etag,
+            "headers": dict(metadata.headers),
+        }
+        path = self._path(body.st_ino)
+        temporary = path.with_suffix(".new")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(fields, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+    def drop(self, inode: int) -> None:
+        """Forget a body that is gone."""
+        self._path(inode).unlink(missing_ok=True)
+
+    def info(self, body: os.stat_result) -> ObjectInfo:
+        """What is known of a body; one that was put there by hand has an ETag made of its place and time."""
+        modified = datetime.fromtimestamp(body.st_mtime_ns // 1_000_000 / 1000, UTC)
+        metadata = self._read(body) or Metadata(_etag_of_place(body), {"content-type": "binary/octet-stream"})
+        return ObjectInfo(body.st_size, metadata.etag, modified, metadata.headers)
+
+    def _read(self, body: os.stat_result) -> Metadata | None:
+        try:
+            fields = json.loads(self._path(body.st_ino).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        # An inode may be used again: the metadata is this body's only where size and time are too.
+        if (fields.get("size"), fields.get("mtime_ns")) != (body.st_size, body.st_mtime_ns):
+            return None
+        return Metadata(fields["etag"], fields["headers"])
+
+    def _path(self, inode: int) -> Path:
+        return self._folder / f"{inode:x}.json"
+
+
+def _etag_of_place(body: os.stat_result) -> str:
+    text = f"{body.st_ino}:{body.st_size}:{body.st_mtime_ns}"
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,124 @@
+"""Multipart uploads as folders of parts. Source: S3's rules for CompleteMultipartUpload."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.upstream.protocol import Part, Upload
+
+from .files import TemporaryBody
+
+# S3's own bounds.
+_MIN_PART_BYTES: Final = 5 << 20
+_MAX_PARTS: Final = 10_000
+_ID: Final = re.compile("[0-9a-f]{32}")
+_PART: Final = re.compile("([0-9]{5})-([0-9a-f]{32})")
+
+
+class UploadFolder:
+    """All open uploads of a directory."""
+
+    def __init__(self, folder: Path, temporary: Path) -> None:
+        self._folder = folder
+        self._temporary = temporary
+
+    def create(self, bucket: str, key: str, headers: Mapping[str, str]) -> str:
+        """Begin an upload."""
+        upload_id = uuid.uuid4().hex
+        fields = {"bucket": bucket, "key": key, "headers": dict(headers), "initiated": datetime.now(UTC).isoformat()}
+        made = self._temporary / upload_id
+        made.mkdir()
+        (made / "upload.json").write_text(json.dumps(fields), encoding="utf-8")
+        made.rename(self._folder / upload_id)
+        return upload_id
+
+    def headers(self, bucket: str, key: str, upload_id: str) -> Mapping[str, str]:
+        """The headers an upload was begun with. Raises: S3Error NoSuchUpload."""
+        headers: Mapping[str, str] = self._fields(bucket, key, upload_id)["headers"]
+        return headers
+
+    def add(self, bucket: str, key: str, upload_id: str, number: int, body: TemporaryBody) -> Part:
+        """Take a finished body as part number; an earlier one is replaced. Raises: S3Error NoSuchUpload."""
+        self._fields(bucket, key, upload_id)
+        if not 1 <= number <= _MAX_PARTS:
+            raise S3Error("InvalidArgument", f"Part number must be an integer between 1 and {_MAX_PARTS}, inclusive.")
+        folder = self._folder / upload_id
+        body.close()
+        path = folder / f"{number:05}-{body.etag}"
+        old = [entry for entry in folder.glob(f"{number:05}-*") if entry != path]
+        os.replace(body.path, path)
+        for entry in old:
+            entry.unlink(missing_ok=True)
+        return Part(number, body.etag, body.size, datetime.now(UTC))
+
+    def join(self, bucket: str, key: str, upload_id: str, parts: Sequence[Part]) -> tuple[TemporaryBody, str]:
+        """One body of the parts chosen, and its ETag. The upload stays until `drop`.
+
+        Raises: S3Error NoSuchUpload, InvalidPart, InvalidPartOrder, EntityTooSmall.
+        """
+        self._fields(bucket, key, upload_id)
+        paths = self._check(upload_id, parts)
+        body = TemporaryBody(self._temporary)
+        try:
+            for path in paths:
+                body.append_file(path)
+        except BaseException:
+            body.discard()
+            raise
+        md5s = b"".join(bytes.fromhex(part.etag) for part in parts)
+        return body, f"{hashlib.md5(md5s, usedforsecurity=False).hexdigest()}-{len(parts)}"
+
+    def drop(self, bucket: str, key: str, upload_id: str) -> None:
+        """Remove an upload and its parts. Raises: S3Error NoSuchUpload."""
+        self._fields(bucket, key, upload_id)
+        # Out of sight first: a crash half-way leaves a leftover in the temporary folder, not half an upload.
+        gone = self._temporary / f"{upload_id}.gone"
+        (self._folder / upload_id).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def list(self, bucket: str, prefix: str) -> list[Upload]:
+        """The open uploads of a bucket by key and age."""
+        found = []
+        for folder in self._folder.iterdir():
+            try:
+                fields = json.loads((folder / "upload.json").read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                continue
+            if fields["bucket"] == bucket and fields["key"].startswith(prefix):
+                found.append(Upload(fields["key"], folder.name, datetime.fromisoformat(fields["initiated"])))
+        return sorted(found, key=lambda upload: (upload.key.encode(), upload.initiated))
+
+    def _fields(self, bucket: str, key: str, upload_id: str) -> dict[str, Mapping[str, str]]:
+        path = self._folder / upload_id / "upload.json"
+        if _ID.fullmatch(upload_id) and path.is_file():
+            fields: dict[str, Mapping[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+            if (fields["bucket"], fields["key"]) == (bucket, key):
+                return fields
+        raise S3Error("NoSuchUpload", UploadId=upload_id)
+
+    def _check(self, upload_id: str, parts: Sequence[Part]) -> list[Path]:
+        if not parts:
+            raise S3Error("MalformedXML")
+        numbers = [part.number for part in parts]
+        if numbers != sorted(set(numbers)):
+            raise S3Error("InvalidPartOrder")
+        paths = []
+        for part in parts:
+            path = self._folder / upload_id / f"{part.number:05}-{part.etag}"
+            if not _PART.fullmatch(path.name) or not path.is_file():
+                raise S3Error("InvalidPart", PartNumber=str(part.number), ETag=part.etag)
+            paths.append(path)
+        for part, path in zip(parts[:-1], paths[:-1], strict=True):
+            if path.stat().st_size < _MIN_PART_BYTES:
+                raise S3Error("EntityTooSmall", PartNumber=str(part.number), MinSizeAllowed=str(_MIN_PART_BYTES))
+        return paths
