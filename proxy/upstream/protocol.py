@@ -134,7 +134,7 @@ class Forwarded:
     query: str = ""
     status: int = 200
     headers: Headers = field(default_factory=dict)
-    body: AsyncIterator[bytes] | None = None
+    body: Body | None = None
     length: int | None = None
 
 

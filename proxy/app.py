@@ -1,0 +1,94 @@
+"""The service: health first, then the bucket, then S3, and the same backwards at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from s4weights.codec.errors import ConfigError
+
+from .auth.credentials import Credential, CredentialStore
+from .config import Settings, is_loopback, parse_address
+from .dispatch import Dispatcher
+from .health import Health
+from .http.server import S3Server
+from .metrics import Metrics
+from .objects.objects import Objects
+from .upstream.open import open_upstream
+
+_log = logging.getLogger(__name__)
+_BACKLOG: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that answers. port, health_port: as bound, also where 0 was asked for."""
+
+    settings: Settings
+    host: str
+    port: int
+    health_port: int
+
+    @property
+    def endpoint(self) -> str:
+        """What a client is pointed at."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Running]:
+    """Serve for the length of a block. Raises: ConfigError, UpstreamError."""
+    credentials = CredentialStore(_credentials(settings))
+    host, port = parse_address("listen", settings.listen)
+    if not credentials and not is_loopback(host):
+        raise ConfigError(
+            f"listen: expected a loopback address where clients need not sign, found {settings.listen!r}; "
+            "set S4W_ACCESS_KEY and S4W_SECRET_KEY"
+        )
+    async with contextlib.AsyncExitStack() as stack:
+        metrics = Metrics()
+        health = Health(metrics)
+        health_port = await _listen(stack, web.AppRunner(health.app(), access_log=None), *parse_address("health", settings.health))
+        upstream = open_upstream(settings)
+        await upstream.start()
+        stack.push_async_callback(upstream.close)
+        objects = Objects(upstream, settings, metrics)
+        await objects.start()
+        stack.push_async_callback(objects.close)
+        dispatcher = Dispatcher(objects, credentials, metrics, domains=settings.domain)
+        runner = web.ServerRunner(S3Server(dispatcher), shutdown_timeout=settings.drain_s)
+        bound = await _listen(stack, runner, host, port)
+        stack.callback(health.drain)
+        health.serve(objects)
+        _log.info("S3 on %s:%s, upstream %s", host, bound, upstream.name)
+        yield Running(settings, host, bound, health_port)
+
+
+async def serve(settings: Settings, ready: asyncio.Future[Running], stop: asyncio.Event) -> None:
+    """Serve until stop is set; ready gets the service once it answers."""
+    async with running(settings) as service:
+        ready.set_result(service)
+        await stop.wait()
+        _log.info("stopping: requests under way have %s s", settings.drain_s)
+
+
+async def _listen(stack: contextlib.AsyncExitStack, runner: web.BaseRunner[web.BaseRequest], host: str, port: int) -> int:
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
+        await site.start()
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return int(runner.addresses[0][1])
+
+
+def _credentials(settings: Settings) -> list[Credential]:
+    return [Credential(settings.access_key, settings.secret_key)] if settings.access_key else []

@@ -1,0 +1,129 @@
+"""One request on its way through the handlers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from s4weights.proxy.auth.sigv4 import Verified
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.body import CheckedBody, checked_body
+from s4weights.proxy.http.server import send_continue
+from s4weights.proxy.http.xml import MAX_DOCUMENT_BYTES, Tree, document
+from s4weights.proxy.objects.objects import Objects
+from s4weights.proxy.upstream.protocol import Upstream
+
+
+@dataclass(slots=True)
+class Context:
+    """What a handler is given. headers: lower case, duplicates joined; query: decoded, the last value of a name."""
+
+    request: web.BaseRequest
+    objects: Objects
+    bucket: str
+    key: str
+    raw_path: str
+    raw_query: str
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    verified: Verified | None = None
+    request_id: str = field(default_factory=lambda: secrets.token_hex(8).upper())
+    host_id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    operation: str = "Unknown"
+    is_reading: bool = False
+    """Whether the first bytes of an object that was found are being read."""
+    has_begun: bool = False
+    """Whether the head of an answer is out, after which an error can only break the connection."""
+
+    @property
+    def upstream(self) -> Upstream:
+        """The bucket store."""
+        return self.objects.store.upstream
+
+    @property
+    def version_id(self) -> str | None:
+        """The versionId of the query."""
+        return self.query.get("versionId")
+
+    def answer_headers(self) -> dict[str, str]:
+        """What every answer carries."""
+        return {"x-amz-request-id": self.request_id, "x-amz-id-2": self.host_id, "Server": "s4weights"}
+
+    async def body(self) -> CheckedBody:
+        """The request's body, checked. Sends 100-continue: nothing stands against the request any more."""
+        body = checked_body(self.headers, self.verified, _pieces(self.request))
+        await send_continue(self.request)
+        return body
+
+    async def read_document(self) -> bytes:
+        """A small body as a whole. Raises: S3Error MaxMessageLengthExceeded, and what CheckedBody raises."""
+        headers = dict(self.headers)
+        if headers.get("transfer-encoding", "").lower() == "chunked" and "content-length" not in headers:
+            data = await _read_bounded(self.request)
+            await send_continue(self.request)
+            return data
+        headers.setdefault("content-length", "0")
+        body = checked_body(headers, self.verified, _pieces(self.request))
+        if body.length > MAX_DOCUMENT_BYTES:
+            raise S3Error("MaxMessageLengthExceeded", MaxMessageLengthBytes=str(MAX_DOCUMENT_BYTES))
+        await send_continue(self.request)
+        return b"".join([chunk async for chunk in body])
+
+    async def begin(self, response: web.StreamResponse) -> None:
+        """Send the head of an answer whose body follows."""
+        self.has_begun = True
+        await response.prepare(self.request)
+
+    def xml(
+        self, name: str, tree: Mapping[str, Tree | None], *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> web.Response:
+        """An answer with a document."""
+        return self.empty(status, {"Content-Type": "application/xml", **(headers or {})}, document(name, tree))
+
+    def empty(self, status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> web.Response:
+        """An answer that is whole."""
+        return web.Response(status=status, headers={**self.answer_headers(), **(headers or {})}, body=body or None)
+
+
+async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    async for piece in request.content.iter_any():
+        yield piece
+
+
+async def _read_bounded(request: web.BaseRequest) -> bytes:
+    data = bytearray()
+    async for piece in request.content.iter_any():
+        data += piece
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise S3Error("MaxMessageLengthExceeded", MaxMessageLengthBytes=str(MAX_DOCUMENT_BYTES))
+    return bytes(data)
+
+
+def read_headers(request: web.BaseRequest) -> dict[str, str]:
+    """Header names in lower case; values of a name that comes twice joined, as HTTP allows."""
+    joined: dict[str, str] = {}
+    for name, value in request.headers.items():
+        lower = name.lower()
+        joined[lower] = f"{joined[lower]},{value}" if lower in joined else value
+    return joined
+
+
+def read_query(raw_query: str) -> dict[str, str]:
+    """Parameters by name, values decoded."""
+    return dict(parse_qsl(raw_query, keep_blank_values=True))
+
+
+def http_date(moment: datetime) -> str:
+    """As in Last-Modified."""
+    return format_datetime(moment.astimezone(UTC), usegmt=True)
+
+
+def iso_date(moment: datetime) -> str:
+    """As in S3's documents."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"

@@ -1,0 +1,110 @@
+"""From a request to its handler, and from every error to S3's document."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from s4weights.codec.errors import S4WeightsError
+
+from .access_log import log_access
+from .auth.credentials import CredentialStore
+from .auth.sigv4 import verify
+from .context import Context, read_headers, read_query
+from .errors import S3Error, UpstreamError
+from .http.address import parse_address
+from .http.xml import error_document
+from .metrics import Metrics
+from .objects.objects import Objects
+from .routes import find_handler
+
+_log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """The one handler of the S3 port: address, signature, route, errors."""
+
+    def __init__(
+        self, objects: Objects, credentials: CredentialStore, metrics: Metrics, *, domains: Sequence[str] = ()
+    ) -> None:
+        """credentials: where there are none, nobody needs to sign (loopback only, see app.py)."""
+        self._objects = objects
+        self._credentials = credentials
+        self._metrics = metrics
+        self._domains = domains
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        context = self._context(request)
+        started_s = time.monotonic()
+        self._metrics.request_started()
+        status = 499  # the client, or the process, went away before there was an answer
+        try:
+            response = await self._answer(context)
+            status = response.status
+        finally:
+            seconds = time.monotonic() - started_s
+            self._metrics.request_ended(context.operation, status, seconds)
+            log_access(context, status, seconds)
+        return response
+
+    def _context(self, request: web.BaseRequest) -> Context:
+        raw_path, _, raw_query = request.raw_path.partition("?")
+        return Context(
+            request, self._objects, "", "", raw_path or "/", raw_query, read_headers(request), read_query(raw_query)
+        )
+
+    async def _answer(self, context: Context) -> web.StreamResponse:
+        try:
+            return await self._handle(context)
+        except S3Error as error:
+            return self._refuse(context, error)
+        except UpstreamError as error:
+            _log.warning("%s %s: %s", context.request_id, context.operation, error)
+            return self._refuse(context, S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again."))
+        except S4WeightsError as error:
+            _log.error("%s %s: %s", context.request_id, context.operation, error)
+            return self._refuse(context, S3Error("InternalError", str(error)))
+        except ConnectionResetError:
+            # The client is gone; aiohttp closes what is left of the connection.
+            raise
+        except Exception:
+            _log.exception("%s %s failed", context.request_id, context.operation)
+            return self._refuse(context, S3Error("InternalError"))
+
+    async def _handle(self, context: Context) -> web.StreamResponse:
+        if not context.raw_path.startswith("/"):
+            raise S3Error("InvalidURI")
+        address = parse_address(context.raw_path, context.headers.get("host", ""), self._domains)
+        context.bucket, context.key = address.bucket, address.key
+        if self._credentials:
+            context.verified = verify(
+                context.request.method,
+                context.raw_path,
+                context.raw_query,
+                list(context.request.headers.items()),
+                self._credentials,
+                datetime.now(UTC),
+            )
+        context.operation, handler = find_handler(context)
+        return await handler(context)
+
+    def _refuse(self, context: Context, error: S3Error) -> web.StreamResponse:
+        request = context.request
+        if context.has_begun:
+            # Part of a 200 is out: the only honest end is a broken connection.
+            _log.error("%s %s broken off: %s", context.request_id, context.operation, error)
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("response broken off")
+        body = error_document(
+            error, resource=context.raw_path, request_id=context.request_id, host_id=context.host_id
+        )
+        response = context.empty(error.status, {"Content-Type": "application/xml"}, body)
+        if not request.content.is_eof():
+            response.force_close()
+        return response

@@ -1,0 +1,60 @@
+"""The headers that travel with an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.objects.types import MARKER
+
+_META: Final = "x-amz-meta-"
+# S3's own bound on user metadata: names and values together.
+_MAX_METADATA_BYTES: Final = 2048
+_SYSTEM: Final = frozenset(
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+        "x-amz-acl",
+        "x-amz-expected-bucket-owner",
+        "x-amz-request-payer",
+        "x-amz-storage-class",
+        "x-amz-tagging",
+        "x-amz-website-redirect-location",
+    }
+)
+_PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
+OWN_PREFIX: Final = ".s4weights/"
+
+
+def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those headers of a request that belong to the object.
+
+    Raises: S3Error InvalidArgument where a client sets our own marker, MetadataTooLarge.
+    """
+    kept = {name: value for name, value in headers.items() if _belongs(name)}
+    encodings = [item.strip() for item in kept.get("content-encoding", "").split(",")]
+    encodings = [item for item in encodings if item and item.lower() != "aws-chunked"]
+    kept.pop("content-encoding", None)
+    if encodings:
+        kept["content-encoding"] = ",".join(encodings)
+    if any(name == MARKER or name.startswith(f"{MARKER}-") for name in kept):
+        raise S3Error("InvalidArgument", f"{MARKER} is kept for s4weights itself.")
+    size = sum(len(name) - len(_META) + len(value) for name, value in kept.items() if name.startswith(_META))
+    if size > _MAX_METADATA_BYTES:
+        raise S3Error("MetadataTooLarge", Size=str(size), MaxSizeAllowed=str(_MAX_METADATA_BYTES))
+    return kept
+
+
+def _belongs(name: str) -> bool:
+    return name in _SYSTEM or name.startswith((_META, *_PREFIXES))
+
+
+def check_key(key: str) -> None:
+    """Raises: S3Error AccessDenied for what s4weights keeps for itself."""
+    if key.startswith(OWN_PREFIX):
+        raise S3Error("AccessDenied", f"{OWN_PREFIX} is kept for s4weights itself.", Key=key)

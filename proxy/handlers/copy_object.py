@@ -1,0 +1,59 @@
+"""CopyObject: on the bucket's side, whatever the size."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qs, unquote_to_bytes
+
+from aiohttp import web
+
+from s4weights.proxy.context import Context, iso_date
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.conditions import check_copy_source, read_conditions
+from s4weights.proxy.objects.types import LogicalObject
+
+from .attributes import check_key, object_headers
+
+_SOURCE_CONDITIONS: Final = "x-amz-copy-source-"
+
+
+async def copy_object(context: Context) -> web.StreamResponse:
+    """Copy an object, with its metadata or with the request's."""
+    check_key(context.key)
+    directive = context.headers.get("x-amz-metadata-directive", "COPY").upper()
+    if directive not in ("COPY", "REPLACE"):
+        raise S3Error("InvalidArgument", "Unknown metadata directive.")
+    source = await find_source(context)
+    headers = object_headers(context.headers)
+    replace = directive == "REPLACE"
+    onto_itself = (source.bucket, source.key, source.version_id) == (context.bucket, context.key, None)
+    changes = replace or any(name.startswith(("x-amz-storage-class", "x-amz-server-side", "x-amz-website")) for name in headers)
+    if onto_itself and not changes:
+        raise S3Error(
+            "InvalidRequest",
+            "This copy request is illegal because it is trying to copy an object to itself without changing the object's "
+            "metadata, storage class, website redirect location or encryption attributes.",
+        )
+    stored = await context.objects.copy(
+        source, context.bucket, context.key, headers, replace=replace, conditions=read_conditions(context.headers)
+    )
+    modified = stored.last_modified or source.info.last_modified
+    tree = {"LastModified": iso_date(modified), "ETag": f'"{stored.etag}"'}
+    return context.xml("CopyObjectResult", tree, headers=stored.headers)
+
+
+async def find_source(context: Context) -> LogicalObject:
+    """The object that x-amz-copy-source names, its conditions checked. Raises: S3Error."""
+    raw, _, query = context.headers["x-amz-copy-source"].partition("?")
+    try:
+        text = unquote_to_bytes(raw).decode("utf-8")
+    except UnicodeDecodeError:
+        raise S3Error("InvalidArgument", "Copy Source must be encoded in UTF-8.") from None
+    bucket, slash, key = text.removeprefix("/").partition("/")
+    if not bucket or not slash or not key:
+        raise S3Error("InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+    check_key(key)
+    version_id = parse_qs(query).get("versionId", [None])[0]
+    source = await context.objects.resolve(bucket, key, version_id=version_id)
+    check_copy_source(read_conditions(context.headers, _SOURCE_CONDITIONS), source.info)
+    return source

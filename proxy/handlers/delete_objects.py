@@ -1,0 +1,45 @@
+"""DeleteObjects: up to a thousand keys in one call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from s4weights.proxy.context import Context
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.xml import Tree, parse_delete
+
+from .attributes import check_key
+
+_AT_ONCE: Final = 32
+
+
+async def delete_objects(context: Context) -> web.StreamResponse:
+    """Remove the keys of the document; the answer names each one."""
+    asked = parse_delete(await context.read_document())
+    await context.upstream.head_bucket(context.bucket)
+    calls = asyncio.Semaphore(_AT_ONCE)
+
+    async def remove(key: str, version_id: str | None) -> tuple[str, dict[str, Tree | None]]:
+        async with calls:
+            try:
+                check_key(key)
+                headers = await context.objects.delete(context.bucket, key, version_id=version_id)
+            except S3Error as error:
+                return "Error", {"Key": key, "VersionId": version_id, "Code": error.code, "Message": error.message}
+        marker = headers.get("x-amz-delete-marker")
+        return "Deleted", {
+            "Key": key,
+            "VersionId": version_id,
+            "DeleteMarker": marker,
+            "DeleteMarkerVersionId": headers.get("x-amz-version-id") if marker else None,
+        }
+
+    results = await asyncio.gather(*(remove(key, version_id) for key, version_id in asked.objects))
+    tree: dict[str, Tree | None] = {
+        "Deleted": [row for kind, row in results if kind == "Deleted" and not asked.quiet],
+        "Error": [row for kind, row in results if kind == "Error"],
+    }
+    return context.xml("DeleteResult", tree)

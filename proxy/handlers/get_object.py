@@ -1,0 +1,124 @@
+"""GetObject and HeadObject: the same headers, with and without the body."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aiohttp import web
+
+from s4weights.proxy.context import Context, http_date
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.conditions import check_read, read_conditions
+from s4weights.proxy.http.ranges import Slice, parse_range
+from s4weights.proxy.objects.types import LogicalObject
+
+from .attributes import check_key
+
+_OVERRIDES: Final = {
+    "response-cache-control": "cache-control",
+    "response-content-disposition": "content-disposition",
+    "response-content-encoding": "content-encoding",
+    "response-content-language": "content-language",
+    "response-content-type": "content-type",
+    "response-expires": "expires",
+}
+# An object that is overwritten between its headers and its first byte is looked up again.
+_ATTEMPTS: Final = 3
+
+
+async def get_object(context: Context) -> web.StreamResponse:
+    """Stream the body or a slice of it; the connection breaks where a byte could be wrong."""
+    check_key(context.key)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return await _get(context)
+        except S3Error as error:
+            replaced = error.code == "PreconditionFailed" and context.is_reading
+            if not replaced or attempt == _ATTEMPTS:
+                raise
+            context.is_reading = False
+    raise AssertionError("unreachable")
+
+
+async def head_object(context: Context) -> web.StreamResponse:
+    """Headers only."""
+    check_key(context.key)
+    found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    if not check_read(read_conditions(context.headers), found.info):
+        return context.empty(304, _identity(found))
+    wanted = _wanted(context, found)
+    response = _response(context, found, wanted)
+    await context.begin(response)
+    return response
+
+
+async def _get(context: Context) -> web.StreamResponse:
+    found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    if not check_read(read_conditions(context.headers), found.info):
+        return context.empty(304, _identity(found))
+    wanted = _wanted(context, found)
+    first, length = (wanted.first, wanted.length) if wanted else (0, found.info.size)
+    context.is_reading = True
+    chunks = context.objects.read(found, first, length)
+    try:
+        # Nothing is promised before the first chunk is there and verified.
+        start = await anext(chunks, b"")
+        context.is_reading = False
+        response = _response(context, found, wanted)
+        await context.begin(response)
+        await _send(response, start, chunks, length)
+    finally:
+        await chunks.aclose()
+    return response
+
+
+async def _send(response: web.StreamResponse, start: bytes, chunks: AsyncIterator[bytes], length: int) -> None:
+    sent = len(start)
+    if start:
+        await response.write(start)
+    async for chunk in chunks:
+        await response.write(chunk)
+        sent += len(chunk)
+    if sent != length:
+        raise S3Error("InternalError", f"The body ended at byte {sent} of {length}.")
+    await response.write_eof()
+
+
+def _wanted(context: Context, found: LogicalObject) -> Slice | None:
+    part = context.query.get("partNumber")
+    if part is None:
+        return parse_range(context.headers.get("range"), found.info.size)
+    if "range" in context.headers:
+        raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter.")
+    if not part.isascii() or not part.isdigit() or not 1 <= int(part[:6]) <= 10_000:
+        raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive.")
+    sizes = found.parts or (found.info.size,)
+    if int(part) > len(sizes):
+        raise S3Error("InvalidPartNumber", "The requested partnumber is not satisfiable.", status=416)
+    first = sum(sizes[: int(part) - 1])
+    return Slice(first, sizes[int(part) - 1], found.info.size) if found.info.size else None
+
+
+def _identity(found: LogicalObject) -> dict[str, str]:
+    return {"ETag": f'"{found.info.etag}"', "Last-Modified": http_date(found.info.last_modified)}
+
+
+def _response(context: Context, found: LogicalObject, wanted: Slice | None) -> web.StreamResponse:
+    headers = {
+        "content-type": "binary/octet-stream",
+        **found.info.headers,
+        **{known: context.query[name] for name, known in _OVERRIDES.items() if name in context.query},
+        **_identity(found),
+        "Accept-Ranges": "bytes",
+        "Content-Length": str(wanted.length if wanted else found.info.size),
+    }
+    if wanted:
+        headers["Content-Range"] = wanted.content_range
+    elif context.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
+        headers |= found.checksums
+    if "partNumber" in context.query and found.parts:
+        headers["x-amz-mp-parts-count"] = str(len(found.parts))
+    response = web.StreamResponse(status=206 if wanted else 200, headers={**context.answer_headers(), **headers})
+    response.content_length = wanted.length if wanted else found.info.size
+    return response

@@ -1,0 +1,124 @@
+"""ListObjects, versions 1 and 2, with logical sizes and ETags."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from aiohttp import web
+
+from s4weights.proxy.context import Context, iso_date
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.xml import Tree
+from s4weights.proxy.upstream.protocol import Entry, Listing
+
+from .attributes import OWN_PREFIX
+from .bucket import OWNER
+
+_MAX_KEYS: Final = 1_000
+
+
+async def list_objects(context: Context) -> web.StreamResponse:
+    """Version 1: markers."""
+    query, encode = context.query, _encoding(context.query)
+    page, max_keys = await _page(context, query.get("marker", ""))
+    tree: dict[str, Tree | None] = {
+        **_common(context, max_keys, page),
+        "Marker": encode(query.get("marker", "")),
+        "NextMarker": encode(page.next_after) if page.next_after is not None and query.get("delimiter") else None,
+        "Contents": await _contents(context, page, encode, with_owner=True),
+        "CommonPrefixes": [{"Prefix": encode(prefix)} for prefix in page.prefixes],
+    }
+    return context.xml("ListBucketResult", tree)
+
+
+async def list_objects_v2(context: Context) -> web.StreamResponse:
+    """Version 2: continuation tokens."""
+    query, encode = context.query, _encoding(context.query)
+    token = query.get("continuation-token")
+    page, max_keys = await _page(context, _open_token(token) if token is not None else query.get("start-after", ""))
+    tree: dict[str, Tree | None] = {
+        **_common(context, max_keys, page),
+        "KeyCount": str(len(page.entries) + len(page.prefixes)),
+        "ContinuationToken": token,
+        "NextContinuationToken": _make_token(page.next_after) if page.next_after is not None else None,
+        "StartAfter": encode(query["start-after"]) if "start-after" in query else None,
+        "Contents": await _contents(context, page, encode, with_owner=query.get("fetch-owner") == "true"),
+        "CommonPrefixes": [{"Prefix": encode(prefix)} for prefix in page.prefixes],
+    }
+    return context.xml("ListBucketResult", tree)
+
+
+async def _page(context: Context, after: str) -> tuple[Listing, int]:
+    query = context.query
+    max_keys = read_max(query, "max-keys", _MAX_KEYS)
+    page = await context.upstream.list_objects(
+        context.bucket,
+        prefix=query.get("prefix", ""),
+        delimiter=query.get("delimiter", ""),
+        after=after,
+        max_keys=max_keys,
+    )
+    entries = [entry for entry in page.entries if not entry.key.startswith(OWN_PREFIX)]
+    prefixes = [prefix for prefix in page.prefixes if not prefix.startswith(OWN_PREFIX)]
+    return Listing(entries, prefixes, page.next_after), max_keys
+
+
+def _common(context: Context, max_keys: int, page: Listing) -> dict[str, Tree | None]:
+    query, encode = context.query, _encoding(context.query)
+    return {
+        "Name": context.bucket,
+        "Prefix": encode(query.get("prefix", "")),
+        "Delimiter": encode(query["delimiter"]) if query.get("delimiter") else None,
+        "MaxKeys": str(max_keys),
+        "EncodingType": "url" if "encoding-type" in query else None,
+        "IsTruncated": "true" if page.next_after is not None else "false",
+    }
+
+
+async def _contents(
+    context: Context, page: Listing, encode: Callable[[str], str], *, with_owner: bool
+) -> list[Mapping[str, Tree | None]]:
+    entries = await context.objects.logical_entries(context.bucket, page.entries)
+    return [_row(entry, encode, with_owner=with_owner) for entry in entries]
+
+
+def _row(entry: Entry, encode: Callable[[str], str], *, with_owner: bool) -> Mapping[str, Tree | None]:
+    return {
+        "Key": encode(entry.key),
+        "LastModified": iso_date(entry.last_modified),
+        "ETag": f'"{entry.etag}"',
+        "Size": str(entry.size),
+        "Owner": OWNER if with_owner else None,
+        "StorageClass": entry.storage_class,
+    }
+
+
+def _encoding(query: Mapping[str, str]) -> Callable[[str], str]:
+    if "encoding-type" not in query:
+        return str
+    if query["encoding-type"] != "url":
+        raise S3Error("InvalidArgument", "Invalid Encoding Method specified in Request")
+    return lambda text: quote(text, safe="/-._~*")
+
+
+def read_max(query: Mapping[str, str], name: str, most: int) -> int:
+    """A max-... parameter. Raises: S3Error InvalidArgument."""
+    text = query.get(name) or str(most)
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > 2**31 - 1:
+        raise S3Error("InvalidArgument", f"Provided {name} not an integer or within integer range", ArgumentName=name)
+    return min(int(text), most)
+
+
+def _make_token(after: str) -> str:
+    return base64.urlsafe_b64encode(after.encode("utf-8", "surrogatepass")).decode()
+
+
+def _open_token(token: str) -> str:
+    try:
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeDecodeError):
+        raise S3Error("InvalidArgument", "The continuation token provided is incorrect") from None

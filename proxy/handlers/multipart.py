@@ -1,0 +1,165 @@
+"""The calls of a multipart upload, but its parts' bodies."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from s4weights.proxy.context import Context, iso_date
+from s4weights.proxy.errors import ProxyError, S3Error
+from s4weights.proxy.http.conditions import read_conditions
+from s4weights.proxy.http.xml import Tree, error_document, parse_complete
+from s4weights.proxy.objects.types import LogicalObject
+from s4weights.proxy.upstream.protocol import Stored
+
+from .attributes import check_key, object_headers
+from .bucket import OWNER
+from .list_objects import read_max
+
+_MAX_ROWS: Final = 1_000
+# S3 keeps a long Complete alive with white space; clients give up after 60 s of silence.
+_KEEP_ALIVE_S: Final = 10.0
+
+
+async def create_multipart_upload(context: Context) -> web.StreamResponse:
+    """CreateMultipartUpload."""
+    check_key(context.key)
+    upload_id = await context.objects.uploads.create(context.bucket, context.key, object_headers(context.headers))
+    tree = {"Bucket": context.bucket, "Key": context.key, "UploadId": upload_id}
+    return context.xml("InitiateMultipartUploadResult", tree)
+
+
+async def complete_multipart_upload(context: Context) -> web.StreamResponse:
+    """CompleteMultipartUpload: quick answers with their real status, slow ones within a 200 that has begun."""
+    parts = parse_complete(await context.read_document())
+    work = asyncio.ensure_future(
+        context.objects.uploads.complete(
+            context.bucket, context.key, context.query["uploadId"], parts, read_conditions(context.headers)
+        )
+    )
+    done, _ = await asyncio.wait([work], timeout=_KEEP_ALIVE_S)
+    if done:
+        return context.xml("CompleteMultipartUploadResult", _completed(context, work.result()), headers=work.result().headers)
+    return await _answer_slowly(context, work)
+
+
+async def _answer_slowly(context: Context, work: asyncio.Future[Stored]) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**context.answer_headers(), "Content-Type": "application/xml"})
+    await context.begin(response)
+    # White space may stand before a document, but not before its declaration: that goes out first.
+    await response.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
+    while not (await asyncio.wait([work], timeout=_KEEP_ALIVE_S))[0]:
+        await response.write(b" ")
+    try:
+        body = context.xml("CompleteMultipartUploadResult", _completed(context, work.result())).body
+    except S3Error as error:
+        body = _error(context, error)
+    except ProxyError as error:
+        body = _error(context, S3Error("InternalError", str(error)))
+    assert isinstance(body, bytes)
+    await response.write(body.partition(b"\n")[2])
+    await response.write_eof()
+    return response
+
+
+def _error(context: Context, error: S3Error) -> bytes:
+    return error_document(error, resource=context.raw_path, request_id=context.request_id, host_id=context.host_id)
+
+
+def _completed(context: Context, stored: Stored) -> dict[str, Tree | None]:
+    location = f"http://{context.headers.get('host', '')}{context.raw_path}"
+    return {"Location": location, "Bucket": context.bucket, "Key": context.key, "ETag": f'"{stored.etag}"'}
+
+
+async def abort_multipart_upload(context: Context) -> web.StreamResponse:
+    """AbortMultipartUpload."""
+    await context.objects.uploads.abort(context.bucket, context.key, context.query["uploadId"])
+    return context.empty(204)
+
+
+async def list_parts(context: Context) -> web.StreamResponse:
+    """ListParts: the client's parts, not the bucket's."""
+    query = context.query
+    max_parts = read_max(query, "max-parts", _MAX_ROWS)
+    marker = read_max(query, "part-number-marker", 10_000) if query.get("part-number-marker") else 0
+    parts, headers = context.objects.uploads.list_parts(context.bucket, context.key, query["uploadId"])
+    waiting = [part for part in parts if part.number > marker]
+    page = waiting[:max_parts]
+    rows = [
+        {
+            "PartNumber": str(part.number),
+            "LastModified": iso_date(part.last_modified) if part.last_modified else None,
+            "ETag": f'"{part.etag}"',
+            "Size": str(part.size),
+        }
+        for part in page
+    ]
+    tree: dict[str, Tree | None] = {
+        "Bucket": context.bucket,
+        "Key": context.key,
+        "UploadId": query["uploadId"],
+        "Initiator": OWNER,
+        "Owner": OWNER,
+        "StorageClass": headers.get("x-amz-storage-class", "STANDARD"),
+        "PartNumberMarker": str(marker),
+        "NextPartNumberMarker": str(page[-1].number) if page else None,
+        "MaxParts": str(max_parts),
+        "IsTruncated": "true" if len(waiting) > len(page) else "false",
+        "Part": rows,
+    }
+    return context.xml("ListPartsResult", tree)
+
+
+async def list_multipart_uploads(context: Context) -> web.StreamResponse:
+    """ListMultipartUploads."""
+    query = context.query
+    max_uploads = read_max(query, "max-uploads", _MAX_ROWS)
+    key_marker, id_marker = query.get("key-marker", ""), query.get("upload-id-marker", "")
+    found = await context.objects.uploads.list_uploads(context.bucket, prefix=query.get("prefix", ""))
+    after = (key_marker.encode(), id_marker)
+    waiting = [
+        upload
+        for upload in found
+        if not key_marker or upload.key > key_marker or (id_marker and (upload.key.encode(), upload.upload_id) > after)
+    ]
+    page = waiting[:max_uploads]
+    is_cut = len(waiting) > len(page)
+    rows = [
+        {
+            "Key": upload.key,
+            "UploadId": upload.upload_id,
+            "Initiator": OWNER,
+            "Owner": OWNER,
+            "StorageClass": "STANDARD",
+            "Initiated": iso_date(upload.initiated),
+        }
+        for upload in page
+    ]
+    tree: dict[str, Tree | None] = {
+        "Bucket": context.bucket,
+        "KeyMarker": key_marker,
+        "UploadIdMarker": id_marker,
+        "NextKeyMarker": page[-1].key if is_cut and page else None,
+        "NextUploadIdMarker": page[-1].upload_id if is_cut and page else None,
+        "Prefix": query.get("prefix", ""),
+        "MaxUploads": str(max_uploads),
+        "IsTruncated": "true" if is_cut else "false",
+        "Upload": rows,
+    }
+    return context.xml("ListMultipartUploadsResult", tree)
+
+
+def part_number(context: Context) -> int:
+    """Raises: S3Error InvalidArgument."""
+    text = context.query.get("partNumber", "")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 10_000:
+        raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive.")
+    return int(text)
+
+
+def check_found(found: LogicalObject, first: int, length: int) -> None:
+    """Raises: S3Error InvalidRange where a slice reaches beyond an object."""
+    if first + length > found.info.size:
+        raise S3Error("InvalidRange", "The requested range is not satisfiable.", ActualObjectSize=str(found.info.size))

@@ -1,0 +1,53 @@
+"""UploadPart and UploadPartCopy."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aiohttp import web
+
+from s4weights.proxy.context import Context, iso_date
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import MAX_PUT_BYTES
+
+from .attributes import check_key
+from .copy_object import find_source
+from .multipart import check_found, part_number
+
+_COPY_RANGE: Final = re.compile(r"bytes=(\d{1,19})-(\d{1,19})")
+
+
+async def upload_part(context: Context) -> web.StreamResponse:
+    """Take one part."""
+    check_key(context.key)
+    number = part_number(context)
+    # An upload that is not there is refused before its bytes are sent.
+    context.objects.uploads.list_parts(context.bucket, context.key, context.query["uploadId"])
+    body = await context.body()
+    if body.length > MAX_PUT_BYTES:
+        raise S3Error("EntityTooLarge", ProposedSize=str(body.length), MaxSizeAllowed=str(MAX_PUT_BYTES))
+    part = await context.objects.uploads.put_part(
+        context.bucket, context.key, context.query["uploadId"], number, body, body.length
+    )
+    return context.empty(200, {"ETag": f'"{part.etag}"', **body.checksums})
+
+
+async def upload_part_copy(context: Context) -> web.StreamResponse:
+    """Take a part out of another object, by its logical bytes."""
+    check_key(context.key)
+    number = part_number(context)
+    source = await find_source(context)
+    first, length = 0, source.info.size
+    asked = context.headers.get("x-amz-copy-source-range")
+    if asked is not None:
+        match = _COPY_RANGE.fullmatch(asked)
+        if match is None or int(match[2]) < int(match[1]):
+            raise S3Error("InvalidArgument", "The x-amz-copy-source-range value must be of the form bytes=first-last.")
+        first, length = int(match[1]), int(match[2]) - int(match[1]) + 1
+        check_found(source, first, length)
+    part = await context.objects.uploads.put_part_copy(
+        context.bucket, context.key, context.query["uploadId"], number, source, first, length
+    )
+    modified = iso_date(part.last_modified) if part.last_modified else None
+    return context.xml("CopyPartResult", {"LastModified": modified, "ETag": f'"{part.etag}"'})

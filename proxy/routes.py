@@ -1,0 +1,115 @@
+"""One table: which handler answers a request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
+
+from aiohttp import web
+
+from .context import Context
+from .errors import S3Error
+from .handlers import bucket as buckets
+from .handlers.copy_object import copy_object
+from .handlers.delete_object import delete_object
+from .handlers.delete_objects import delete_objects
+from .handlers.forward import forward
+from .handlers.get_object import get_object, head_object
+from .handlers.list_objects import list_objects, list_objects_v2
+from .handlers.multipart import (
+    abort_multipart_upload,
+    complete_multipart_upload,
+    create_multipart_upload,
+    list_multipart_uploads,
+    list_parts,
+)
+from .handlers.put_object import put_object
+from .handlers.upload_part import upload_part, upload_part_copy
+
+Handler: TypeAlias = Callable[[Context], Awaitable[web.StreamResponse]]
+
+# Sub-resources that name a call of their own; which of them we answer ourselves stands in _TABLE.
+_SUBRESOURCES: Final = frozenset(
+    {
+        "accelerate",
+        "acl",
+        "analytics",
+        "attributes",
+        "cors",
+        "delete",
+        "encryption",
+        "intelligent-tiering",
+        "inventory",
+        "legal-hold",
+        "lifecycle",
+        "location",
+        "logging",
+        "metadataTable",
+        "metrics",
+        "notification",
+        "object-lock",
+        "ownershipControls",
+        "policy",
+        "policyStatus",
+        "publicAccessBlock",
+        "replication",
+        "requestPayment",
+        "restore",
+        "retention",
+        "select",
+        "session",
+        "tagging",
+        "torrent",
+        "uploadId",
+        "uploads",
+        "versioning",
+        "versions",
+        "website",
+    }
+)
+
+# (method, what is addressed, sub-resource) -> operation and handler. "": none. A copy source counts as one of its own.
+_TABLE: Final[Mapping[tuple[str, str, str], tuple[str, Handler]]] = {
+    ("GET", "service", ""): ("ListBuckets", buckets.list_buckets),
+    ("PUT", "bucket", ""): ("CreateBucket", buckets.create_bucket),
+    ("HEAD", "bucket", ""): ("HeadBucket", buckets.head_bucket),
+    ("DELETE", "bucket", ""): ("DeleteBucket", buckets.delete_bucket),
+    ("GET", "bucket", ""): ("ListObjects", list_objects),
+    ("GET", "bucket", "list-type=2"): ("ListObjectsV2", list_objects_v2),
+    ("GET", "bucket", "uploads"): ("ListMultipartUploads", list_multipart_uploads),
+    ("POST", "bucket", "delete"): ("DeleteObjects", delete_objects),
+    ("GET", "object", ""): ("GetObject", get_object),
+    ("HEAD", "object", ""): ("HeadObject", head_object),
+    ("PUT", "object", ""): ("PutObject", put_object),
+    ("PUT", "object", "copy-source"): ("CopyObject", copy_object),
+    ("DELETE", "object", ""): ("DeleteObject", delete_object),
+    ("POST", "object", "uploads"): ("CreateMultipartUpload", create_multipart_upload),
+    ("PUT", "object", "uploadId"): ("UploadPart", upload_part),
+    ("PUT", "object", "uploadId copy-source"): ("UploadPartCopy", upload_part_copy),
+    ("POST", "object", "uploadId"): ("CompleteMultipartUpload", complete_multipart_upload),
+    ("DELETE", "object", "uploadId"): ("AbortMultipartUpload", abort_multipart_upload),
+    ("GET", "object", "uploadId"): ("ListParts", list_parts),
+}
+
+
+def find_handler(context: Context) -> tuple[str, Handler]:
+    """The operation's name and its handler. Raises: S3Error MethodNotAllowed."""
+    method = context.request.method
+    target = "object" if context.key else "bucket" if context.bucket else "service"
+    subresource = _subresource(context, target)
+    found = _TABLE.get((method, target, subresource))
+    if found is not None:
+        return found
+    if subresource in _SUBRESOURCES or subresource.split(" ")[0] in _SUBRESOURCES:
+        return f"Forward.{subresource}", forward
+    raise S3Error("MethodNotAllowed", Method=method, ResourceType=target.upper())
+
+
+def _subresource(context: Context, target: str) -> str:
+    names = sorted(name for name in context.query if name in _SUBRESOURCES)
+    parts = names[:1]
+    if target == "bucket" and not parts and context.query.get("list-type") == "2":
+        return "list-type=2"
+    if context.request.method == "PUT" and "x-amz-copy-source" in context.headers:
+        parts.append("copy-source")
+    return " ".join(parts)
