@@ -79,7 +79,7 @@ async def serve(settings: Settings, ready: asyncio.Future[Running], stop: asynci
         _log.info("stopping: requests under way have %s s", settings.drain_s)
 
 
-async def _listen(stack: contextlib.AsyncExitStack, runner: web.BaseRunner[web.BaseRequest], host: str, port: int) -> int:
+async def _listen(stack: contextlib.AsyncExitStack, runner: web.BaseRunner, host: str, port: int) -> int:
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     try:

@@ -59,8 +59,6 @@ class Settings:
         _check_at_least("threads", self.threads, 0)
         _check_at_least("memory_bytes", self.memory_bytes, 1)
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
-        if not self.upstream:
-            raise ConfigError("upstream: expected a directory, s3://REGION or a URL, found nothing")
         if bool(self.access_key) != bool(self.secret_key):
             raise ConfigError("access_key and secret_key: expected both or neither")
         for name in ("listen", "health"):
@@ -84,7 +82,9 @@ class Sourced:
         return rows
 
 
-def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Sourced:
+def load_settings(
+    flags: Mapping[str, Any], environment: Mapping[str, str] | None = None, *, require_upstream: bool = True
+) -> Sourced:
     """Flags before S4W_* before the file of --config or S4W_CONFIG before defaults.
 
     flags: only those that were given. Raises: ConfigError.
@@ -106,9 +106,10 @@ def load_settings(flags: Mapping[str, Any], environment: Mapping[str, str] | Non
                 break
         else:
             sources[one.name] = "default"
+    if require_upstream and not values.get("upstream"):
+        raise ConfigError("upstream: expected a directory, s3://REGION or a URL, found nothing")
     values.setdefault("upstream", "")
-    settings = Settings(**values)
-    return Sourced(settings, sources)
+    return Sourced(Settings(**values), sources)
 
 
 def from_env(environment: Mapping[str, str]) -> dict[str, str]:

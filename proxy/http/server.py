@@ -20,7 +20,7 @@ _MAX_HEADERS: Final = 256
 _LINGER_S: Final = 5.0
 
 
-class _Protocol(RequestHandler[web.BaseRequest]):
+class _Protocol(RequestHandler):
     """A client that sends less than it announced and then shuts down its sending side still gets an answer."""
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
@@ -32,13 +32,13 @@ class _Protocol(RequestHandler[web.BaseRequest]):
         return True
 
 
-class S3Server(web.Server[web.BaseRequest]):
+class S3Server(web.Server):
     """Speaks HTTP for a handler that does everything itself, 100-continue included."""
 
     def __init__(self, handler: Handler) -> None:
         super().__init__(handler)
 
-    def __call__(self) -> RequestHandler[web.BaseRequest]:
+    def __call__(self) -> RequestHandler:
         options: dict[str, Any] = {
             "access_log": None,
             "keepalive_timeout": 75.0,

@@ -1,0 +1,5 @@
+"""The real bucket: Amazon S3 or any server that speaks it."""
+
+from .store import BucketUpstream
+
+__all__ = ["BucketUpstream"]

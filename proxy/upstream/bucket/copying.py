@@ -1,0 +1,53 @@
+"""Copies past S3's 5 GiB of one call: part by part, still on the bucket's side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upstream
+
+from .faults import translated
+
+_PART_BYTES: Final = 1 << 30
+_AT_ONCE: Final = 8
+
+
+async def copy_in_parts(
+    upstream: Upstream,
+    client: Any,
+    source: Mapping[str, str],
+    target: tuple[str, str],
+    headers: Headers,
+    size: int,
+    if_match: str,
+    conditions: Conditions | None,
+) -> Stored:
+    """Copy size bytes of source (botocore's CopySource) to target (bucket, key)."""
+    bucket, key = target
+    upload_id = await upstream.create_upload(bucket, key, headers)
+    calls = asyncio.Semaphore(_AT_ONCE)
+
+    async def copy_part(number: int, first: int) -> Part:
+        last = min(first + _PART_BYTES, size) - 1
+        async with calls:
+            with translated(f"UploadPartCopy {number} of {bucket}/{key}"):
+                answer = await client.upload_part_copy(
+                    Bucket=bucket,
+                    Key=key,
+                    UploadId=upload_id,
+                    PartNumber=number,
+                    CopySource=source,
+                    CopySourceIfMatch=f'"{if_match}"',
+                    CopySourceRange=f"bytes={first}-{last}",
+                )
+        return Part(number, answer["CopyPartResult"]["ETag"].strip('"'), last + 1 - first)
+
+    try:
+        starts = range(0, size, _PART_BYTES)
+        parts = await asyncio.gather(*(copy_part(number, first) for number, first in enumerate(starts, 1)))
+        return await upstream.complete_upload(bucket, key, upload_id, parts, conditions)
+    except BaseException:
+        await upstream.abort_upload(bucket, key, upload_id)
+        raise

@@ -1,0 +1,154 @@
+"""Signed requests whose bodies stream: bodies that cannot be sent twice, and calls that are passed on as they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree
+
+import aiohttp
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from yarl import URL
+
+from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.upstream.protocol import Body, Forwarded
+
+_CHUNK_BYTES: Final = 1 << 20
+_ERROR_BYTES: Final = 64 << 10
+_CONNECT_S: Final = 10.0
+# Of silence, not of the whole transfer: a checkpoint takes as long as it takes.
+_SILENCE_S: Final = 60.0
+
+
+class _UnsignedBody(S3SigV4Auth):
+    """Signs everything but the body, which is not known beforehand; TLS or a private network protects it."""
+
+    def payload(self, request: AWSRequest) -> str:
+        return "UNSIGNED-PAYLOAD"
+
+
+class RawClient:
+    """One pool of connections beside botocore's."""
+
+    def __init__(self, credentials: Any, region: str, endpoint: str, connections: int) -> None:
+        """credentials: aiobotocore's, refreshed as they age. endpoint: scheme, host and port."""
+        self._credentials = credentials
+        self._region = region
+        self._endpoint = endpoint
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S),
+            auto_decompress=False,
+            skip_auto_headers={"User-Agent", "Accept", "Accept-Encoding", "Content-Type"},
+        )
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._session.close()
+
+    async def send(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: Body,
+        length: int,
+    ) -> Mapping[str, str]:
+        """Send a body of length bytes; returns the answer's headers, lower case.
+
+        Raises: S3Error as the bucket answered; UpstreamError; and what the body raises.
+        """
+        path = f"/{quote(bucket, safe='-._~')}/{quote(key, safe='/-._~')}"
+        source = _Watched(body)
+        try:
+            async with await self._request(method, path, query, headers, source.chunks(), length) as answer:
+                if answer.status >= 300:
+                    raise await _error(answer)
+                return {name.lower(): value for name, value in answer.headers.items()}
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            # aiohttp wraps what the body raised; the client's own fault must reach the client.
+            if source.fault is not None:
+                raise source.fault from error
+            raise UpstreamError(f"{method} {bucket}/{key}: {type(error).__name__}: {error}") from error
+
+    async def forward(self, request: Forwarded) -> Forwarded:
+        """Send a call as it is, and give its answer unread."""
+        body = request.body if request.body is not None else b""
+        try:
+            answer = await self._request(
+                request.method, request.path, request.query, request.headers, body, request.length or 0
+            )
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise UpstreamError(f"{request.method} {request.path}: {type(error).__name__}: {error}") from error
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        length = headers.get("content-length")
+        return Forwarded(
+            request.method,
+            request.path,
+            request.query,
+            answer.status,
+            headers,
+            _chunks(answer),
+            int(length) if length is not None else None,
+        )
+
+    async def _request(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: Body, length: int
+    ) -> aiohttp.ClientResponse:
+        url = f"{self._endpoint}{path}" + (f"?{query}" if query else "")
+        signed = AWSRequest(method=method, url=url, headers={**headers, "host": urlsplit(self._endpoint).netloc})
+        frozen = await self._credentials.get_frozen_credentials()
+        _UnsignedBody(frozen, "s3", self._region).add_auth(signed)
+        sent = {**dict(signed.headers.items()), "Content-Length": str(length)}
+        return await self._session.request(
+            method,
+            URL(url, encoded=True),
+            data=body if length else None,
+            headers=sent,
+            allow_redirects=False,
+        )
+
+
+class _Watched:
+    """Remembers what a body raised."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self.fault: BaseException | None = None
+
+    def chunks(self) -> Body:
+        return self._body if isinstance(self._body, bytes) else self._iterate(self._body)
+
+    async def _iterate(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in body:
+                yield chunk
+        except Exception as error:
+            self.fault = error
+            raise
+
+
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+            yield chunk
+    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+        raise UpstreamError(f"{answer.method} {answer.url.path}: {type(error).__name__}: {error}") from error
+    finally:
+        answer.close()
+
+
+async def _error(answer: aiohttp.ClientResponse) -> Exception:
+    text = await answer.content.read(_ERROR_BYTES)
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314 - the bucket's own answer, bounded
+        code, message = root.findtext("Code") or "", root.findtext("Message") or ""
+    except ElementTree.ParseError:
+        code, message = "", ""
+    if answer.status >= 500:
+        return UpstreamError(f"{answer.method} {answer.url.path}: the bucket answered {answer.status} {code}: {message}")
+    return S3Error(code or "InternalError", message or None, status=answer.status)

@@ -1,0 +1,342 @@
+"""BucketUpstream: the protocol on aioboto3; bodies that cannot be sent twice go by RawClient."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import aioboto3
+from aiobotocore.config import AioConfig
+
+from s4weights.codec.errors import ConfigError
+from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.upstream.protocol import (
+    Body,
+    Bucket,
+    ByteRange,
+    Conditions,
+    Entry,
+    Forwarded,
+    Headers,
+    Listing,
+    ObjectBody,
+    ObjectInfo,
+    Part,
+    Stored,
+    Upload,
+)
+
+from .copying import copy_in_parts
+from .faults import translated
+from .raw import RawClient
+from .shapes import Shapes, answer_headers
+
+CONNECTIONS: Final = 64
+_CHUNK_BYTES: Final = 1 << 20
+# S3 copies up to this in one call.
+_MAX_COPY_BYTES: Final = 5 << 30
+
+
+class BucketUpstream:
+    """region: of Amazon S3; endpoint: of any other server, spoken to in path style."""
+
+    def __init__(self, *, region: str | None = None, endpoint: str | None = None) -> None:
+        self.name = f"s3 {endpoint or region}"
+        self._region = region
+        self._endpoint = endpoint
+        self._stack = contextlib.AsyncExitStack()
+        self._client: Any = None
+        self._raw: RawClient
+        self._shapes: Shapes
+
+    async def start(self) -> None:
+        """See Upstream."""
+        session = aioboto3.Session()
+        credentials = await session.get_credentials()
+        if credentials is None:
+            raise ConfigError(f"upstream {self.name}: found no AWS credentials in the environment, profile or instance role")
+        region = self._region or session.region_name or "us-east-1"
+        config = AioConfig(
+            region_name=region,
+            connect_timeout=10,
+            read_timeout=60,
+            max_pool_connections=CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": 5},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            # Users point AWS_ENDPOINT_URL at this proxy: its own calls must not come back to it.
+            ignore_configured_endpoint_urls=True,
+            s3={"addressing_style": "path" if self._endpoint else "auto", "payload_signing_enabled": False},
+        )
+        client = session.client("s3", endpoint_url=self._endpoint, region_name=region, config=config)
+        self._client = await self._stack.enter_async_context(client)
+        self._shapes = Shapes(self._client.meta.service_model)
+        endpoint = self._endpoint or f"https://s3.{region}.amazonaws.com"
+        self._raw = RawClient(credentials, region, endpoint, CONNECTIONS)
+        self._stack.push_async_callback(self._raw.close)
+
+    async def close(self) -> None:
+        """See Upstream."""
+        await self._stack.aclose()
+
+    async def check(self) -> None:
+        """See Upstream."""
+        with contextlib.suppress(S3Error):  # an answer, whatever it says
+            await self.list_buckets()
+
+    # Buckets
+
+    async def list_buckets(self) -> Sequence[Bucket]:
+        """See Upstream."""
+        with translated("ListBuckets"):
+            answer = await self._client.list_buckets()
+        return [Bucket(row["Name"], row["CreationDate"]) for row in answer.get("Buckets", [])]
+
+    async def create_bucket(self, bucket: str) -> None:
+        """See Upstream."""
+        region = self._client.meta.region_name
+        located = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        with translated(f"CreateBucket {bucket}"):
+            await self._client.create_bucket(Bucket=bucket, **located)
+
+    async def delete_bucket(self, bucket: str) -> None:
+        """See Upstream."""
+        with translated(f"DeleteBucket {bucket}"):
+            await self._client.delete_bucket(Bucket=bucket)
+
+    async def head_bucket(self, bucket: str) -> None:
+        """See Upstream."""
+        try:
+            with translated(f"HeadBucket {bucket}"):
+                await self._client.head_bucket(Bucket=bucket)
+        except S3Error as error:
+            raise S3Error("NoSuchBucket", BucketName=bucket) if error.status == 404 else error from None
+
+    async def list_objects(
+        self, bucket: str, *, prefix: str = "", delimiter: str = "", after: str = "", max_keys: int = 1000
+    ) -> Listing:
+        """See Upstream."""
+        asked = {"Prefix": prefix, "Delimiter": delimiter, "StartAfter": _beyond(after, delimiter)}
+        with translated(f"ListObjectsV2 {bucket}"):
+            answer = await self._client.list_objects_v2(
+                Bucket=bucket, MaxKeys=max_keys, **{name: value for name, value in asked.items() if value}
+            )
+        entries = [
+            Entry(row["Key"], row["Size"], row["ETag"].strip('"'), row["LastModified"], row.get("StorageClass", "STANDARD"))
+            for row in answer.get("Contents", [])
+        ]
+        prefixes = [row["Prefix"] for row in answer.get("CommonPrefixes", []) if row["Prefix"] != after]
+        last = max([entries[-1].key if entries else "", prefixes[-1] if prefixes else ""], key=str.encode)
+        return Listing(entries, prefixes, last if answer.get("IsTruncated") and last else None)
+
+    # Objects
+
+    async def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        """See Upstream."""
+        with translated(f"HeadObject {bucket}/{key}"):
+            answer = await self._client.head_object(Bucket=bucket, Key=key, **_version(version_id))
+        return _info(answer, answer["ContentLength"])
+
+    async def get(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        byte_range: ByteRange | None = None,
+        if_match: str | None = None,
+        version_id: str | None = None,
+    ) -> ObjectBody:
+        """See Upstream."""
+        asked = {**_version(version_id), **_range(byte_range), **({"IfMatch": f'"{if_match}"'} if if_match else {})}
+        try:
+            with translated(f"GetObject {bucket}/{key}"):
+                answer = await self._client.get_object(Bucket=bucket, Key=key, **asked)
+        except S3Error as error:
+            if error.status != 416:
+                raise
+            return await self._get_empty(bucket, key, version_id, error)
+        whole = answer.get("ContentRange", "").rpartition("/")[2]
+        size = int(whole) if whole.isdigit() else answer["ContentLength"]
+        length = answer["ContentLength"]
+        return ObjectBody(_info(answer, size), _chunks(answer["Body"], length, f"GetObject {bucket}/{key}"), length)
+
+    async def _get_empty(self, bucket: str, key: str, version_id: str | None, error: S3Error) -> ObjectBody:
+        """Every range of an empty object is unsatisfiable in S3; its headers are wanted all the same."""
+        info = await self.head(bucket, key, version_id=version_id)
+        if info.size:
+            raise S3Error("InvalidRange", ActualObjectSize=str(info.size)) from error
+        return ObjectBody(info, _nothing(), 0)
+
+    async def put(
+        self, bucket: str, key: str, body: Body, length: int, headers: Headers, conditions: Conditions | None = None
+    ) -> Stored:
+        """See Upstream."""
+        if not isinstance(body, bytes):
+            sent = {**headers, **_condition_headers(conditions)}
+            answer = await self._raw.send("PUT", bucket, key, "", sent, body, length)
+            return Stored(answer["etag"].strip('"'), _write_headers(answer))
+        with translated(f"PutObject {bucket}/{key}"):
+            answer = await self._client.put_object(
+                Bucket=bucket,
+                Key=key,
+                Body=body,
+                **self._shapes.parameters("PutObject", headers),
+                **_condition_parameters(conditions),
+            )
+        return Stored(answer["ETag"].strip('"'), _write_headers(answer_headers(answer)))
+
+    async def copy(
+        self,
+        source: tuple[str, str],
+        target: tuple[str, str],
+        headers: Headers,
+        *,
+        replace: bool,
+        source_if_match: str,
+        source_version_id: str | None = None,
+        conditions: Conditions | None = None,
+    ) -> Stored:
+        """See Upstream."""
+        info = await self.head(*source, version_id=source_version_id)
+        named = {"Bucket": source[0], "Key": source[1], **_version(source_version_id)}
+        if info.size > _MAX_COPY_BYTES:
+            kept = headers if replace else {**info.headers, **headers}
+            return await copy_in_parts(self, self._client, named, target, kept, info.size, source_if_match, conditions)
+        with translated(f"CopyObject {target[0]}/{target[1]}"):
+            answer = await self._client.copy_object(
+                Bucket=target[0],
+                Key=target[1],
+                CopySource=named,
+                CopySourceIfMatch=f'"{source_if_match}"',
+                MetadataDirective="REPLACE" if replace else "COPY",
+                **self._shapes.parameters("CopyObject", headers),
+                **_condition_parameters(conditions),
+            )
+        result = answer["CopyObjectResult"]
+        return Stored(result["ETag"].strip('"'), _write_headers(answer_headers(answer)), result.get("LastModified"))
+
+    async def delete(
+        self, bucket: str, key: str, *, version_id: str | None = None, conditions: Conditions | None = None
+    ) -> Headers:
+        """See Upstream."""
+        matched = {"IfMatch": conditions.if_match} if conditions and conditions.if_match else {}
+        with translated(f"DeleteObject {bucket}/{key}"):
+            answer = await self._client.delete_object(Bucket=bucket, Key=key, **_version(version_id), **matched)
+        return _write_headers(answer_headers(answer))
+
+    # Multipart uploads
+
+    async def create_upload(self, bucket: str, key: str, headers: Headers) -> str:
+        """See Upstream."""
+        with translated(f"CreateMultipartUpload {bucket}/{key}"):
+            answer = await self._client.create_multipart_upload(
+                Bucket=bucket, Key=key, **self._shapes.parameters("CreateMultipartUpload", headers)
+            )
+        return str(answer["UploadId"])
+
+    async def put_part(self, bucket: str, key: str, upload_id: str, number: int, body: Body, length: int) -> Part:
+        """See Upstream."""
+        if not isinstance(body, bytes):
+            query = f"partNumber={number}&uploadId={quote(upload_id, safe='-._~')}"
+            answer = await self._raw.send("PUT", bucket, key, query, {}, body, length)
+            return Part(number, answer["etag"].strip('"'), length)
+        with translated(f"UploadPart {number} of {bucket}/{key}"):
+            answer = await self._client.upload_part(
+                Bucket=bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=body
+            )
+        return Part(number, answer["ETag"].strip('"'), length)
+
+    async def complete_upload(
+        self, bucket: str, key: str, upload_id: str, parts: Sequence[Part], conditions: Conditions | None = None
+    ) -> Stored:
+        """See Upstream."""
+        listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts]
+        with translated(f"CompleteMultipartUpload {bucket}/{key}"):
+            answer = await self._client.complete_multipart_upload(
+                Bucket=bucket,
+                Key=key,
+                UploadId=upload_id,
+                MultipartUpload={"Parts": listed},
+                **_condition_parameters(conditions),
+            )
+        return Stored(answer["ETag"].strip('"'), _write_headers(answer_headers(answer)))
+
+    async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
+        """See Upstream."""
+        with translated(f"AbortMultipartUpload {bucket}/{key}"):
+            await self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+
+    async def list_uploads(self, bucket: str, *, prefix: str = "") -> Sequence[Upload]:
+        """See Upstream."""
+        found: list[Upload] = []
+        with translated(f"ListMultipartUploads {bucket}"):
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix)
+            async for page in pages:
+                found += [Upload(row["Key"], row["UploadId"], row["Initiated"]) for row in page.get("Uploads", [])]
+        return found
+
+    async def forward(self, request: Forwarded) -> Forwarded:
+        """See Upstream."""
+        return await self._raw.forward(request)
+
+
+def _info(answer: Any, size: int) -> ObjectInfo:
+    return ObjectInfo(size, answer["ETag"].strip('"'), answer["LastModified"], answer_headers(answer))
+
+
+def _version(version_id: str | None) -> dict[str, str]:
+    return {"VersionId": version_id} if version_id else {}
+
+
+def _range(byte_range: ByteRange | None) -> dict[str, str]:
+    if byte_range is None:
+        return {}
+    if byte_range.first < 0:
+        return {"Range": f"bytes={byte_range.first}"}
+    return {"Range": f"bytes={byte_range.first}-{'' if byte_range.last is None else byte_range.last}"}
+
+
+def _condition_parameters(conditions: Conditions | None) -> dict[str, str]:
+    if conditions is None:
+        return {}
+    asked = {"IfMatch": conditions.if_match, "IfNoneMatch": conditions.if_none_match}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _condition_headers(conditions: Conditions | None) -> dict[str, str]:
+    names = {"IfMatch": "if-match", "IfNoneMatch": "if-none-match"}
+    return {names[name]: value for name, value in _condition_parameters(conditions).items()}
+
+
+def _write_headers(headers: Headers) -> dict[str, str]:
+    """What a client is told of a write: its version, its encryption, ..., but never checksums of the stored bytes."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.startswith("x-amz-") and not name.startswith(("x-amz-checksum-", "x-amz-request-id", "x-amz-id-2"))
+    }
+
+
+def _beyond(after: str, delimiter: str) -> str:
+    """A start that skips what lies below a common prefix already given."""
+    return after + "\U0010ffff" if delimiter and after.endswith(delimiter) else after
+
+
+async def _chunks(body: Any, length: int, what: str) -> AsyncIterator[bytes]:
+    seen = 0
+    try:
+        with translated(what):
+            async for chunk in body.iter_chunks(_CHUNK_BYTES):
+                seen += len(chunk)
+                yield chunk
+    finally:
+        body.close()
+    if seen != length:
+        raise UpstreamError(f"{what}: expected {length} bytes, found {seen}")
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""

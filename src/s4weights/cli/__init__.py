@@ -1,0 +1,39 @@
+"""The command line: results on stdout, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+from s4weights.codec.errors import S4WeightsError
+from s4weights.version import __version__
+
+_COMMANDS: Final = ("serve", "pack", "unpack", "inspect", "config")
+_EPILOG: Final = """\
+exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="s4weights",
+        description="PyTorch checkpoints in S3, in far fewer bytes, and every byte back.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"s4weights {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in _COMMANDS:
+        import_module(f"{__name__}.{name}").add_parser(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (S4WeightsError, OSError) as error:
+        sys.stderr.write(f"s4weights {options.command}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130

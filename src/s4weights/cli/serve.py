@@ -1,0 +1,112 @@
+"""s4weights serve."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from s4weights.codec.errors import ConfigError
+
+from .settings import add_flags, given_flags
+
+_EPILOG: Final = """\
+examples:
+  s4weights serve --upstream ./buckets
+  s4weights serve --upstream s3://us-east-1 --listen 127.0.0.1:9000
+  AWS_ENDPOINT_URL=http://127.0.0.1:9000 python train.py
+
+Clients sign with S4W_ACCESS_KEY and S4W_SECRET_KEY, by default the AWS credentials of the proxy's own environment. Without
+any, nobody needs to sign and it listens on loopback only. Every flag is also a setting: see `s4weights config`.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "serve",
+        help="the S3 endpoint",
+        description="Serve S3: checkpoints are stored smaller in the upstream and come back identical.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    try:
+        import uvloop
+
+        from s4weights.proxy.config import load_settings
+    except ImportError as error:
+        raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
+    settings = load_settings(given_flags(options)).settings
+    if not settings.access_key:
+        settings = replace(settings, **_own_credentials())
+    settings = replace(settings, state_dir=settings.state_dir.expanduser())
+    _set_up_logging(settings.log_level, as_json=settings.log_json)
+    uvloop.run(_serve(settings))
+    return 0
+
+
+async def _serve(settings: Any) -> None:
+    from s4weights.proxy.app import Running, serve
+
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, stop.set)
+    ready: asyncio.Future[Running] = loop.create_future()
+    service = asyncio.create_task(serve(settings, ready, stop))
+    await asyncio.wait([service, ready], return_when=asyncio.FIRST_COMPLETED)
+    if ready.done():
+        running = ready.result()
+        sys.stdout.write(
+            f"s4weights: {running.endpoint} in front of {settings.upstream}; health on port {running.health_port}\n"
+        )
+        sys.stdout.flush()
+    await service
+
+
+def _own_credentials() -> dict[str, str]:
+    """The credentials that AWS programs would use here; clients sign with the same."""
+    import botocore.session
+
+    found = botocore.session.get_session().get_credentials()
+    if found is None:
+        return {}
+    frozen = found.get_frozen_credentials()
+    if frozen.token:
+        # A session's keys change by themselves; clients would have to follow. They are set explicitly instead.
+        return {}
+    return {"access_key": frozen.access_key, "secret_key": frozen.secret_key}
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def _set_up_logging(level: str, *, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # botocore's debug log holds signatures.
+    for name in ("botocore", "aiobotocore", "boto3", "aioboto3"):
+        logging.getLogger(name).setLevel(logging.WARNING)
