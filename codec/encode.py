@@ -68,6 +68,11 @@ class Encoder:
         if kind is not None:
             self._segmenter = open_segmenter(kind)
 
+    @property
+    def segments(self) -> list[list[Any]]:
+        """Rows of the segment table, as in the index: start, length, element type, name, shape."""
+        return self._table.rows
+
     def plan(self, data: Buffer) -> list[Frame]:
         """Take the next bytes of the body; return the frames that are now whole."""
         self._digest.update(data)
@@ -175,19 +180,19 @@ class _SegmentTable:
     """The rows of the index's segment table: typed runs, and the bytes between them merged."""
 
     def __init__(self) -> None:
-        self._rows: list[list[Any]] = []
+        self.rows: list[list[Any]] = []
         self._cut = False
 
     def extend(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             untyped = segment.element is ElementType.BYTES and segment.name is None
-            if untyped and self._rows and self._rows[-1][2] == "BYTES" and self._rows[-1][3] is None:
-                self._rows[-1][1] += segment.length
-            elif len(self._rows) >= MAX_INDEX_SEGMENTS:
+            if untyped and self.rows and self.rows[-1][2] == "BYTES" and self.rows[-1][3] is None:
+                self.rows[-1][1] += segment.length
+            elif len(self.rows) >= MAX_INDEX_SEGMENTS:
                 self._cut = True
             else:
                 shape = list(segment.shape) if segment.shape is not None else None
-                self._rows.append([segment.start, segment.length, segment.element.name, segment.name, shape])
+                self.rows.append([segment.start, segment.length, segment.element.name, segment.name, shape])
 
     def members(self) -> dict[str, Any]:
-        return {"segments": self._rows, "segments_cut": True} if self._cut else {"segments": self._rows}
+        return {"segments": self.rows, "segments_cut": True} if self._cut else {"segments": self.rows}

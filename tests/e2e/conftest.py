@@ -36,12 +36,6 @@ class Endpoint:
         return len(self.straight.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []))
 
 
-@pytest.fixture(scope="session")
-def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
-    with SeaweedFS(tmp_path_factory.mktemp("seaweedfs")) as server:
-        yield server
-
-
 @pytest.fixture(scope="module", params=["directory", "seaweedfs"])
 def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     folder = tmp_path_factory.mktemp("proxy")

@@ -63,7 +63,7 @@ class RawClient:
         Raises: S3Error as the bucket answered; UpstreamError; and what the body raises.
         """
         path = f"/{quote(bucket, safe='-._~')}/{quote(key, safe='/-._~')}"
-        source = _Watched(body)
+        source = _Watched(body, length)
         try:
             async with await self._request(method, path, query, headers, source.chunks(), length) as answer:
                 if answer.status >= 300:
@@ -114,19 +114,24 @@ class RawClient:
 
 
 class _Watched:
-    """Remembers what a body raised."""
+    """Remembers what a body raised, and raises itself where it ends early: a server would wait for the rest."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, length: int) -> None:
         self._body = body
+        self._length = length
         self.fault: BaseException | None = None
 
     def chunks(self) -> Body:
         return self._body if isinstance(self._body, bytes) else self._iterate(self._body)
 
     async def _iterate(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        seen = 0
         try:
             async for chunk in body:
+                seen += len(chunk)
                 yield chunk
+            if seen != self._length:
+                raise S3Error("IncompleteBody", f"Expected {self._length} bytes, found {seen}.")
         except Exception as error:
             self.fault = error
             raise

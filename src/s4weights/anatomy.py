@@ -1,0 +1,135 @@
+"""What a container, or a checkpoint that could become one, is made of: bytes and modes a tensor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from s4weights.codec.container import FRAME_HEADER_BYTES, HEADER_BYTES, TRAILER_BYTES, FrameHeader, FrameSpan, check_header
+from s4weights.codec.decode import read_tail
+from s4weights.codec.encode import Encoder
+from s4weights.codec.engines import choose_engine
+from s4weights.codec.engines.payload import read_planes
+from s4weights.codec.errors import FormatError
+from s4weights.codec.types import ElementType, Layout
+from s4weights.files import encode_all
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Row:
+    """One tensor, or one run of bytes without a type (name None). stored: its share of the frames it lies in."""
+
+    name: str | None
+    element: str
+    shape: list[int] | None
+    logical_bytes: int
+    stored_bytes: float = 0.0
+    modes: set[str] = field(default_factory=set)
+
+    @property
+    def ratio(self) -> float:
+        """Logical by stored bytes."""
+        return self.logical_bytes / self.stored_bytes if self.stored_bytes else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """is_container: whether the file is one already; otherwise the rows say what it would be."""
+
+    kind: str
+    is_container: bool
+    logical_bytes: int
+    stored_bytes: int
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameFacts:
+    start: int
+    end: int
+    stored_bytes: int
+    modes: list[str]
+
+
+def inspect_file(path: Path, *, engine: str = "auto") -> Anatomy:
+    """Take a file apart. Raises: FormatError where it is a damaged container; OSError."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            check_header(file.read(HEADER_BYTES))
+        except FormatError:
+            file.seek(0)
+            return _foresee(file, engine)
+        return _dissect(file, size)
+
+
+def _dissect(file: BinaryIO, size: int) -> Anatomy:
+    file.seek(max(0, size - TRAILER_BYTES))
+    trailer = read_tail(file.read(), object_bytes=size).trailer
+    file.seek(trailer.index_offset)
+    tail = read_tail(file.read(), object_bytes=size)
+    if tail.index is None:
+        raise FormatError(f"index: expected it at stored byte {trailer.index_offset}, found nothing")
+    facts = [_read_facts(file, span) for span in tail.index.spans()]
+    about = tail.index.about
+    return Anatomy(
+        str(about.get("kind", "unknown")), True, trailer.logical_bytes, size, _rows(about.get("segments", []), facts)
+    )
+
+
+def _read_facts(file: BinaryIO, span: FrameSpan) -> _FrameFacts:
+    file.seek(span.stored_start)
+    stored = file.read(span.stored_bytes)
+    header = FrameHeader.parse(stored, where=f"frame {span.number} at stored byte {span.stored_start}")
+    if header.layout is Layout.RAW:
+        modes = ["raw"]
+    else:
+        modes = [mode.name.lower() for mode, _ in read_planes(stored[FRAME_HEADER_BYTES:], header.planes)]
+    return _FrameFacts(span.start, span.end, span.stored_bytes, modes)
+
+
+def _foresee(file: BinaryIO, engine: str) -> Anatomy:
+    encoder = Encoder()
+    facts = []
+
+    def chunks() -> Iterator[bytes]:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+    for frame in encode_all(encoder, chunks(), choose_engine(engine)):
+        modes = [mode.name.lower() for mode in frame.modes] or ["raw"]
+        facts.append(_FrameFacts(frame.start, frame.start + frame.logical_bytes, len(frame.stored), modes))
+    tail = encoder.finish()
+    stored = HEADER_BYTES + encoder.totals.stored_bytes + len(tail)
+    kind = encoder.kind.value if encoder.kind else "unknown"
+    return Anatomy(kind, False, encoder.totals.logical_bytes, stored, _rows(encoder.segments, facts))
+
+
+def _rows(segments: list[list[Any]], facts: list[_FrameFacts]) -> list[Row]:
+    """Share every frame's stored bytes among the segments that it holds, by their bytes in it."""
+    rows: list[Row] = []
+    at = 0
+    for start, length, element, name, shape in segments:
+        row = Row(name, str(element), shape, length)
+        end = start + length
+        while at < len(facts) and facts[at].end <= start:
+            at += 1
+        number = at
+        while number < len(facts) and facts[number].start < end:
+            fact = facts[number]
+            shared = min(end, fact.end) - max(start, fact.start)
+            row.stored_bytes += fact.stored_bytes * shared / (fact.end - fact.start)
+            row.modes.add("+".join(reversed(fact.modes)))
+            number += 1
+        rows.append(row)
+    return rows
+
+
+def untyped(row: Row) -> bool:
+    """Whether a row is bytes without a type."""
+    return row.element == ElementType.BYTES.name

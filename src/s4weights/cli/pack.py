@@ -1,0 +1,47 @@
+"""s4weights pack."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from s4weights.codec.engines import choose_engine
+from s4weights.files import SUFFIX, pack_file
+
+from .output import print_report, progress_bar
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "pack",
+        help="a file to a container",
+        description="Write FILE as a container: fewer bytes, every frame decoded again and compared.",
+        epilog="examples:\n  s4weights pack model.safetensors\n  s4weights pack epoch-3.pt -o /backup/epoch-3.pt.s4w --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=f"by default FILE{SUFFIX}")
+    parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    parser.add_argument("--threads", type=int, default=0, help="one a processor by default")
+    parser.add_argument("--force", action="store_true", help="replace OUT where it exists")
+    parser.add_argument("--json", action="store_true", help="the report as one object")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Pack one file."""
+    source: Path = options.file
+    target: Path = options.output or source.with_name(source.name + SUFFIX)
+    with progress_bar(f"pack {source.name}", source.stat().st_size) as progress:
+        report = pack_file(
+            source,
+            target,
+            engine=choose_engine(options.engine),
+            threads=options.threads,
+            force=options.force,
+            progress=progress,
+        )
+    print_report(report, str(source), str(target), as_json=options.json)
+    return 0

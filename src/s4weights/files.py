@@ -1,0 +1,163 @@
+"""The codec on files: pack and unpack, streaming, in bounded memory, never half a file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from s4weights.codec.container import LogicalETag
+from s4weights.codec.decode import iter_body
+from s4weights.codec.encode import Encoder, encode_frame
+from s4weights.codec.engines import Engine, choose_engine
+from s4weights.codec.types import EncodedFrame, Frame, Kind
+
+SUFFIX: Final = ".s4w"
+_CHUNK_BYTES: Final = 1 << 20
+
+Progress = Callable[[int], None]
+"""Called with the logical bytes done since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What pack or unpack did. logical, stored: bytes of the body and of the container."""
+
+    kind: str
+    logical_bytes: int
+    stored_bytes: int
+    frames: int
+    fallbacks: int
+    seconds: float
+    engine: str
+    verified: bool = True
+
+    @property
+    def ratio(self) -> float:
+        """Logical by stored bytes."""
+        return self.logical_bytes / self.stored_bytes if self.stored_bytes else 1.0
+
+
+def pack_file(
+    source: Path,
+    target: Path,
+    *,
+    engine: Engine | None = None,
+    threads: int = 0,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Write source as a container. target appears when it is whole. Raises: OSError, FileExistsError."""
+    engine = engine or choose_engine()
+    started_s = time.monotonic()
+    encoder = Encoder()
+    md5 = hashlib.md5(usedforsecurity=False)
+    with source.open("rb") as reading, _new_file(target, force=force) as writing:
+        writing.write(encoder.start())
+        for frame in encode_all(encoder, _chunks(reading, md5.update, progress), engine, threads):
+            writing.write(frame.stored)
+        writing.write(encoder.finish(etag=LogicalETag(md5.digest())))
+        stored_bytes = writing.tell()
+    totals = encoder.totals
+    return Report(
+        kind=(encoder.kind or Kind.UNKNOWN).value,
+        logical_bytes=totals.logical_bytes,
+        stored_bytes=stored_bytes,
+        frames=totals.frames,
+        fallbacks=totals.fallbacks,
+        seconds=time.monotonic() - started_s,
+        engine=engine.name,
+    )
+
+
+def unpack_file(
+    source: Path, target: Path, *, engine: Engine | None = None, force: bool = False, progress: Progress | None = None
+) -> Report:
+    """Write the body of a container; every hash of it is checked. target appears when it is whole.
+
+    Raises: FormatError where source is no whole container; OSError, FileExistsError.
+    """
+    engine = engine or choose_engine()
+    started_s = time.monotonic()
+    frames = 0
+    with source.open("rb") as reading, _new_file(target, force=force) as writing:
+        for body in iter_body(reading, engine, where=str(source)):
+            writing.write(body)
+            frames += 1
+            if progress is not None:
+                progress(len(body))
+        logical_bytes = writing.tell()
+    return Report(
+        kind="container",
+        logical_bytes=logical_bytes,
+        stored_bytes=source.stat().st_size,
+        frames=frames,
+        fallbacks=0,
+        seconds=time.monotonic() - started_s,
+        engine=engine.name,
+    )
+
+
+def encode_all(
+    encoder: Encoder, chunks: Iterator[bytes], engine: Engine, threads: int = 0
+) -> Iterator[EncodedFrame]:
+    """Encode a body with several threads; frames come in order and are added to the encoder already."""
+    threads = threads or os.cpu_count() or 1
+
+    def planned() -> Iterator[Frame]:
+        for chunk in chunks:
+            yield from encoder.plan(chunk)
+        yield from encoder.plan_end()
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="pack") as pool:
+        ahead: deque[Future[EncodedFrame]] = deque()
+        for frame in planned():
+            ahead.append(pool.submit(encode_frame, frame, engine))
+            if len(ahead) > 2 * threads:
+                yield _added(encoder, ahead.popleft().result())
+        while ahead:
+            yield _added(encoder, ahead.popleft().result())
+
+
+def _added(encoder: Encoder, frame: EncodedFrame) -> EncodedFrame:
+    encoder.add(frame)
+    return frame
+
+
+def _chunks(
+    source: BinaryIO, hash_update: Callable[[bytes], object], progress: Progress | None
+) -> Iterator[bytes]:
+    while chunk := source.read(_CHUNK_BYTES):
+        hash_update(chunk)
+        if progress is not None:
+            progress(len(chunk))
+        yield chunk
+
+
+@contextmanager
+def _new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """A file that is at target when the block ends well, durable and whole, and nowhere when it does not."""
+    if target.exists() and not force:
+        raise FileExistsError(f"{target} exists: use --force to replace it")
+    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

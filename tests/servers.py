@@ -1,0 +1,104 @@
+"""A real S3 server for tests: SeaweedFS, from PyPI."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+ACCESS_KEY = "AKIASEAWEEDTESTS"
+SECRET_KEY = "seaweed-secret-key"
+START_S = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def free_ports(count: int) -> list[int]:
+    """SeaweedFS also listens 10,000 above each port, so all of them are below 50,000."""
+    found: list[int] = []
+    while len(found) < count:
+        port = free_port() % 20_000 + 20_000
+        with contextlib.suppress(OSError), socket.socket() as low, socket.socket() as high:
+            low.bind(("127.0.0.1", port))
+            high.bind(("127.0.0.1", port + 10_000))
+            if port not in found:
+                found.append(port)
+    return found
+
+
+class SeaweedFS:
+    """One server in a folder, for the length of a block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ports = free_ports(4)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._ports[3]}"
+
+    def environment(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_DEFAULT_REGION": "us-east-1"}
+
+    def client(self) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=SECRET_KEY,
+            config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True),
+        )
+
+    def __enter__(self) -> Self:
+        program = shutil.which("weed") or str(Path(sys.executable).parent / "weed")
+        master, volume, filer, s3 = self._ports
+        identities = self._folder / "identities.json"
+        actions = ["Admin", "Read", "List", "Tagging", "Write"]
+        keys = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
+        identities.write_text(json.dumps({"identities": [{"name": "tests", "credentials": keys, "actions": actions}]}))
+        data = self._folder / "data"
+        data.mkdir()
+        command = [
+            *(program, "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}"),
+            *(f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}"),
+            *("-filer.maxMB=16", "-s3", f"-s3.port={s3}", "-s3.port.iceberg=0", f"-s3.config={identities}"),
+            *("-s3.allowDeleteBucketNotEmpty=true", "-volume.max=2000", "-master.volumeSizeLimitMB=1024"),
+            *("-volume.minFreeSpace=1", "-master.electionTimeout=1s", "-master.telemetry=false"),
+        ]
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+        self._wait()
+        return self
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_S
+        client = self.client()
+        while time.monotonic() < deadline:
+            try:
+                client.create_bucket(Bucket="started")
+                client.put_object(Bucket="started", Key="probe", Body=b"x")
+                return
+            except (BotoCoreError, ClientError):
+                time.sleep(0.3)
+        raise AssertionError(f"SeaweedFS did not start:\n{(self._folder / 'log').read_text()[-4000:]}")
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
