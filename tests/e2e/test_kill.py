@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import threading
+import http.client
 import time
 
+import numpy as np
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from tests.e2e.conftest import BUCKET, Endpoint
 from tests.proxy.objects.conftest import safetensors
-
-np = pytest.importorskip("numpy")
 
 MIB = 1 << 20
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("servers")]
@@ -23,20 +20,22 @@ def checkpoint(size: int, seed: int) -> bytes:
     return safetensors(np.random.default_rng(seed).normal(0, 0.02, size // 2))
 
 
-class SlowBody(io.BytesIO):
-    """A body that a client sends slowly, so that the kill comes in its middle."""
+def send_half(endpoint: Endpoint, key: str, data: bytes) -> http.client.HTTPConnection:
+    """Begin a PUT, send half of its body, and leave it at that."""
+    url = endpoint.proxy.client().generate_presigned_url("put_object", Params={"Bucket": BUCKET, "Key": key})
+    connection = http.client.HTTPConnection("127.0.0.1", endpoint.proxy.port)
+    connection.putrequest("PUT", url.removeprefix(endpoint.proxy.endpoint))
+    connection.putheader("Content-Length", str(len(data)))
+    connection.endheaders()
+    connection.send(data[: len(data) // 2])
+    return connection
 
-    def __init__(self, data: bytes, half_sent: threading.Event) -> None:
-        super().__init__(data)
-        self._half_sent = half_sent
-        self._size = len(data)
-        self.armed = False
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        if self.armed and self.tell() > self._size // 2:
-            self._half_sent.set()
-            time.sleep(0.05)
-        return super().read(64 << 10 if self.armed else size)
+def wait_for_upload(endpoint: Endpoint) -> None:
+    deadline = time.monotonic() + 30
+    while not endpoint.open_uploads():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def kill_and_restart(endpoint: Endpoint) -> None:
@@ -55,20 +54,10 @@ def assert_old_version_alone(endpoint: Endpoint, key: str, old: bytes) -> None:
 def test_kill_in_the_middle_of_a_put(endpoint):
     old, new = checkpoint(2 * MIB, 1), checkpoint(96 * MIB, 2)
     endpoint.proxy.client().put_object(Bucket=BUCKET, Key="kill-put", Body=old)
-    half_sent = threading.Event()
-    body = SlowBody(new, half_sent)
-    client = endpoint.proxy.client(payload_signing_enabled=False)
-
-    def put() -> None:
-        with contextlib.suppress(BotoCoreError, ClientError, ConnectionError):
-            body.armed = True
-            client.put_object(Bucket=BUCKET, Key="kill-put", Body=body, ContentLength=len(new))
-
-    sender = threading.Thread(target=put)
-    sender.start()
-    assert half_sent.wait(60)
+    connection = send_half(endpoint, "kill-put", new)
+    wait_for_upload(endpoint)
     kill_and_restart(endpoint)
-    sender.join()
+    connection.close()
     assert_old_version_alone(endpoint, "kill-put", old)
 
 
