@@ -28,7 +28,17 @@ def package_file(requirement: str) -> Path:
         return target
     DATA.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--dest",
+            folder,
+            requirement,
+        ]
         subprocess.run(command, check=True)
         [archive] = Path(folder).iterdir()
         target.with_suffix(".new").write_bytes(_read(archive, inside))

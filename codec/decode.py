@@ -36,7 +36,9 @@ def decode_frame(stored: Buffer, engine: Engine, *, expected: FrameSpan | None =
     place = _place(where, expected)
     header = FrameHeader.parse(stored, where=place)
     if len(stored) != FRAME_HEADER_BYTES + header.payload_bytes:
-        raise Truncated(f"{place}: expected {FRAME_HEADER_BYTES + header.payload_bytes} stored bytes, found {len(stored)}")
+        raise Truncated(
+            f"{place}: expected {FRAME_HEADER_BYTES + header.payload_bytes} stored bytes, found {len(stored)}"
+        )
     if expected and (header.start, header.logical_bytes) != (expected.start, expected.logical_bytes):
         raise FormatError(
             f"{place}: expected logical bytes {expected.start} + {expected.logical_bytes}, "

@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import xxhash
 
+from s4weights.version import __version__
+
 from ._native import crc32c
 from .container import (
     HEADER_BYTES,
@@ -39,7 +41,7 @@ from .segments import Segmenter, open_segmenter
 from .sniff import sniff
 from .types import Buffer, ElementType, EncodedFrame, Frame, Kind, Layout, Mode, Segment
 
-WRITER: Final = "s4weights 0.1.0"
+WRITER: Final = f"s4weights {__version__}"
 
 
 @dataclass(slots=True)
@@ -111,7 +113,11 @@ class Encoder:
         checksums: Mapping[str, str] | None = None,
     ) -> bytes:
         """Return index and trailer. parts: sizes of the client's parts. checksums: its whole-object ones by header."""
-        about: dict[str, Any] = {"writer": WRITER, "kind": (self.kind or Kind.UNKNOWN).value, **self._table.members()}
+        about: dict[str, Any] = {
+            "writer": WRITER,
+            "kind": (self.kind or Kind.UNKNOWN).value,
+            **self._table.members(),
+        }
         if parts:
             about["parts"] = list(parts)
         if checksums:

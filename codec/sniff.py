@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from .container import MAGIC
 from .limits import MAX_SAFETENSORS_HEADER_BYTES, SNIFF_BYTES
-from .types import Buffer, Kind
+from .types import CONTAINER_MAGIC, Buffer, Kind
 
 _ZIP_LOCAL: Final = b"PK\x03\x04"
 _ZIP_FIXED_BYTES: Final = 30
@@ -31,7 +30,7 @@ def sniff(head: Buffer, *, complete: bool = False) -> Kind | None:
 
 
 def _container(data: bytes) -> Kind | None:
-    return _starts(data, MAGIC, Kind.CONTAINER)
+    return _starts(data, CONTAINER_MAGIC, Kind.CONTAINER)
 
 
 def _torch_zip(data: bytes) -> Kind | None:

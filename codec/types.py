@@ -9,6 +9,10 @@ from typing import Final, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
+# As PNG's: a byte over 127 and both line ends, so that a transfer in text mode is seen at once.
+CONTAINER_MAGIC: Final = b"\x89S4W\r\n\x1a\n"
+
+
 class ElementType(enum.IntEnum):
     """Type of one element, as stored in a frame header; names are those of safetensors."""
 

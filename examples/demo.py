@@ -128,14 +128,24 @@ def by_torch_save(fs: s3fs.S3FileSystem, path: Path) -> Result:
     torch.save(state, expected)
     same_bytes = fs.cat_file(f"s3://{BUCKET}/{key}") == expected.getvalue()
     same = same_bytes and equal(state, back)
-    return Result("torch.save, s3fs", key, len(expected.getvalue()), stored_bytes(key), written - started, read - written, same)
+    return Result(
+        "torch.save, s3fs",
+        key,
+        len(expected.getvalue()),
+        stored_bytes(key),
+        written - started,
+        read - written,
+        same,
+    )
 
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two states hold the same values, bit by bit."""
     if isinstance(left, torch.Tensor):
         same_kind = left.dtype == right.dtype and left.shape == right.shape
-        return same_kind and torch.equal(left.contiguous().view(-1).view(torch.uint8), right.contiguous().view(-1).view(torch.uint8))
+        return same_kind and torch.equal(
+            left.contiguous().view(-1).view(torch.uint8), right.contiguous().view(-1).view(torch.uint8)
+        )
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
     if isinstance(left, list | tuple):
@@ -176,7 +186,10 @@ def main() -> int:
         )
         client.create_bucket(Bucket=BUCKET)
         fs = s3fs.S3FileSystem(
-            key=KEYS["AWS_ACCESS_KEY_ID"], secret=KEYS["AWS_SECRET_ACCESS_KEY"], client_kwargs=options, skip_instance_cache=True
+            key=KEYS["AWS_ACCESS_KEY_ID"],
+            secret=KEYS["AWS_SECRET_ACCESS_KEY"],
+            client_kwargs=options,
+            skip_instance_cache=True,
         )
         results = [
             by_boto3(client, weights, multipart=False),

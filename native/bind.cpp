@@ -212,6 +212,7 @@ NB_MODULE(_native, m) {
   m.def("rans_encode", &rans_encode, "plane"_a, "One plane of at least two different symbols.");
   m.def("rans_decode", &rans_decode, "stored"_a, "n"_a, "Exactly n symbols. Raises ValueError on damage.");
   m.def("encode_payload", &encode_payload, "frame"_a, "width"_a, "rotated"_a,
+        nb::sig("def encode_payload(frame: object, width: int, rotated: bool) -> tuple[list[int], bytes] | None"),
         "(modes, payload) of a frame, or None where it is not smaller.");
   m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "rotated"_a, "logical_bytes"_a,
         "The frame. Raises ValueError on damage.");

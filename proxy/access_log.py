@@ -10,9 +10,7 @@ from typing import Final
 from .context import Context
 
 _log = logging.getLogger("s4weights.access")
-_SECRETS: Final = re.compile(
-    r"(?i)((?:X-Amz-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature)=)[^&]*"
-)
+_SECRETS: Final = re.compile(r"(?i)((?:X-Amz-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature)=)[^&]*")
 
 
 def mask_query(raw_query: str) -> str:

@@ -55,7 +55,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
     async with contextlib.AsyncExitStack() as stack:
         metrics = Metrics()
         health = Health(metrics)
-        health_port = await _listen(stack, web.AppRunner(health.app(), access_log=None), *parse_address("health", settings.health))
+        health_port = await _listen(
+            stack, web.AppRunner(health.app(), access_log=None), *parse_address("health", settings.health)
+        )
         upstream = open_upstream(settings)
         await upstream.start()
         stack.push_async_callback(upstream.close)

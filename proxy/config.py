@@ -118,7 +118,9 @@ def from_env(environment: Mapping[str, str]) -> dict[str, str]:
         f"{PREFIX}STATE": "state_dir",
         f"{PREFIX}TEST_ENCODE_ALL": "encode_all",
     }
-    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in {*names, f"{PREFIX}CONFIG"})
+    unknown = sorted(
+        name for name in environment if name.startswith(PREFIX) and name not in {*names, f"{PREFIX}CONFIG"}
+    )
     if unknown:
         raise ConfigError(f"environment: expected settings, found {', '.join(unknown)}")
     return {names[name]: value for name, value in environment.items() if name in names}

@@ -81,7 +81,12 @@ class Context:
         await response.prepare(self.request)
 
     def xml(
-        self, name: str, tree: Mapping[str, Tree | None], *, status: int = 200, headers: Mapping[str, str] | None = None
+        self,
+        name: str,
+        tree: Mapping[str, Tree | None],
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
     ) -> web.Response:
         """An answer with a document."""
         return self.empty(status, {"Content-Type": "application/xml", **(headers or {})}, document(name, tree))

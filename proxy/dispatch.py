@@ -55,7 +55,14 @@ class Dispatcher:
     def _context(self, request: web.BaseRequest) -> Context:
         raw_path, _, raw_query = request.raw_path.partition("?")
         return Context(
-            request, self._objects, "", "", raw_path or "/", raw_query, read_headers(request), read_query(raw_query)
+            request,
+            self._objects,
+            "",
+            "",
+            raw_path or "/",
+            raw_query,
+            read_headers(request),
+            read_query(raw_query),
         )
 
     async def _answer(self, context: Context) -> web.StreamResponse:
@@ -65,7 +72,9 @@ class Dispatcher:
             return self._refuse(context, error)
         except UpstreamError as error:
             _log.warning("%s %s: %s", context.request_id, context.operation, error)
-            return self._refuse(context, S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again."))
+            return self._refuse(
+                context, S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again.")
+            )
         except S4WeightsError as error:
             _log.error("%s %s: %s", context.request_id, context.operation, error)
             return self._refuse(context, S3Error("InternalError", str(error)))
@@ -101,9 +110,7 @@ class Dispatcher:
             if request.transport is not None:
                 request.transport.abort()
             raise ConnectionResetError("response broken off")
-        body = error_document(
-            error, resource=context.raw_path, request_id=context.request_id, host_id=context.host_id
-        )
+        body = error_document(error, resource=context.raw_path, request_id=context.request_id, host_id=context.host_id)
         response = context.empty(error.status, {"Content-Type": "application/xml"}, body)
         if not request.content.is_eof():
             response.force_close()

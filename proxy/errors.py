@@ -13,13 +13,19 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = {
     "AccessDenied": (403, "Access Denied"),
     "AuthorizationHeaderMalformed": (400, "The authorization header you provided is invalid."),
     "AuthorizationQueryParametersError": (400, "The authorization query parameters are invalid."),
-    "BadDigest": (400, "The Content-MD5 or checksum value you specified did not match what the server received."),
+    "BadDigest": (
+        400,
+        "The Content-MD5 or checksum value you specified did not match what the server received.",
+    ),
     "BucketAlreadyExists": (409, "The requested bucket name is not available."),
     "BucketAlreadyOwnedByYou": (409, "The bucket that you tried to create already exists, and you own it."),
     "BucketNotEmpty": (409, "The bucket that you tried to delete is not empty."),
     "EntityTooLarge": (400, "Your proposed upload exceeds the maximum allowed object size."),
     "EntityTooSmall": (400, "Your proposed upload is smaller than the minimum allowed object size."),
-    "IncompleteBody": (400, "You did not provide the number of bytes specified by the Content-Length HTTP header."),
+    "IncompleteBody": (
+        400,
+        "You did not provide the number of bytes specified by the Content-Length HTTP header.",
+    ),
     "InternalError": (500, "We encountered an internal error. Please try again."),
     "InvalidAccessKeyId": (403, "The AWS access key ID that you provided does not exist in our records."),
     "InvalidArgument": (400, "Invalid Argument"),
@@ -31,7 +37,10 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = {
     "InvalidRequest": (400, "Invalid Request"),
     "InvalidURI": (400, "The specified URI couldn't be parsed."),
     "KeyTooLongError": (400, "Your key is too long."),
-    "MalformedXML": (400, "The XML that you provided was not well formed or did not validate against our schema."),
+    "MalformedXML": (
+        400,
+        "The XML that you provided was not well formed or did not validate against our schema.",
+    ),
     "MaxMessageLengthExceeded": (400, "Your request was too large."),
     "MetadataTooLarge": (400, "Your metadata headers exceed the maximum allowed metadata size."),
     "MethodNotAllowed": (405, "The specified method is not allowed against this resource."),
@@ -40,13 +49,25 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = {
     "NoSuchKey": (404, "The specified key does not exist."),
     "NoSuchUpload": (404, "The specified multipart upload does not exist."),
     "NoSuchVersion": (404, "The specified version does not exist."),
-    "NotImplemented": (501, "A header or query that you provided requests functionality that is not implemented."),
+    "NotImplemented": (
+        501,
+        "A header or query that you provided requests functionality that is not implemented.",
+    ),
     "PreconditionFailed": (412, "At least one of the preconditions that you specified did not hold."),
-    "RequestTimeTooSkewed": (403, "The difference between the request time and the server's time is too large."),
-    "SignatureDoesNotMatch": (403, "The request signature that we calculated does not match the signature you provided."),
+    "RequestTimeTooSkewed": (
+        403,
+        "The difference between the request time and the server's time is too large.",
+    ),
+    "SignatureDoesNotMatch": (
+        403,
+        "The request signature that we calculated does not match the signature you provided.",
+    ),
     "ServiceUnavailable": (503, "Service is unable to handle request."),
     "SlowDown": (503, "Please reduce your request rate."),
-    "XAmzContentSHA256Mismatch": (400, "The provided x-amz-content-sha256 header does not match what was computed."),
+    "XAmzContentSHA256Mismatch": (
+        400,
+        "The provided x-amz-content-sha256 header does not match what was computed.",
+    ),
 }
 
 

@@ -33,14 +33,25 @@ class Metrics:
             "s4weights_logical_bytes_written", "Bytes that clients wrote", ["kind"], registry=self._registry
         )
         self._stored = Counter(
-            "s4weights_stored_bytes_written", "Bytes that went to the bucket", ["kind"], registry=self._registry
+            "s4weights_stored_bytes_written",
+            "Bytes that went to the bucket",
+            ["kind"],
+            registry=self._registry,
         )
         self._fallbacks = Counter(
-            "s4weights_frame_fallbacks", "Frames stored raw because their round trip failed", registry=self._registry
+            "s4weights_frame_fallbacks",
+            "Frames stored raw because their round trip failed",
+            registry=self._registry,
         )
-        self._spilled = Counter("s4weights_spilled_bytes", "Bytes of parts that waited on disk", registry=self._registry)
+        self._spilled = Counter(
+            "s4weights_spilled_bytes", "Bytes of parts that waited on disk", registry=self._registry
+        )
         self._seconds = Histogram(
-            "s4weights_request_seconds", "Requests", ["operation", "status"], registry=self._registry, buckets=_SECONDS
+            "s4weights_request_seconds",
+            "Requests",
+            ["operation", "status"],
+            registry=self._registry,
+            buckets=_SECONDS,
         )
         self._in_flight = Gauge("s4weights_requests_in_flight", "Requests under way", registry=self._registry)
         self._memory = Gauge("s4weights_memory_bytes", "Budget in use", ["budget"], registry=self._registry)

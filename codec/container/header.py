@@ -7,10 +7,9 @@ from typing import Final
 
 from .._native import crc32c
 from ..errors import BadMagic, ChecksumMismatch, Truncated, UnsupportedVersion
-from ..types import Buffer
+from ..types import CONTAINER_MAGIC, Buffer
 
-# As PNG's: a byte over 127 and both line ends, so that a transfer in text mode is seen at once.
-MAGIC: Final = b"\x89S4W\r\n\x1a\n"
+MAGIC: Final = CONTAINER_MAGIC
 VERSION: Final = 1
 
 _LAYOUT: Final = struct.Struct("<8sHHI")
@@ -37,4 +36,6 @@ def check_header(data: Buffer) -> None:
     if found != checksum:
         raise ChecksumMismatch(f"container header: expected CRC32C {checksum:08x}, found {found:08x}")
     if version != VERSION or flags:
-        raise UnsupportedVersion(f"container header: expected version {VERSION}, flags 0, found {version}, flags {flags:#x}")
+        raise UnsupportedVersion(
+            f"container header: expected version {VERSION}, flags 0, found {version}, flags {flags:#x}"
+        )

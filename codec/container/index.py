@@ -120,8 +120,12 @@ def parse_index(data: Buffer, trailer: Trailer) -> Index:
 
 def _check_lengths(logical: np.ndarray, stored: np.ndarray, index: Index, trailer: Trailer) -> None:
     if len(logical) and (int(logical.min()) < 1 or int(logical.max()) > MAX_FRAME_BYTES):
-        raise LimitExceeded(f"index: expected frames of 1 to {MAX_FRAME_BYTES} bytes, found {logical.min()} to {logical.max()}")
-    if np.any(stored.astype(np.int64) > logical.astype(np.int64) + FRAME_HEADER_BYTES) or np.any(stored < FRAME_HEADER_BYTES):
+        raise LimitExceeded(
+            f"index: expected frames of 1 to {MAX_FRAME_BYTES} bytes, found {logical.min()} to {logical.max()}"
+        )
+    if np.any(stored.astype(np.int64) > logical.astype(np.int64) + FRAME_HEADER_BYTES) or np.any(
+        stored < FRAME_HEADER_BYTES
+    ):
         raise LimitExceeded("index: expected stored lengths of a frame header up to header and body, found another")
     if index.logical_bytes != trailer.logical_bytes or index.frames_end != trailer.index_offset:
         raise FormatError(

@@ -90,7 +90,9 @@ class Trailer:
         found_crc = crc32c(fields)
         if found_crc != stored_crc:
             raise ChecksumMismatch(f"trailer: expected CRC32C {stored_crc:08x}, found {found_crc:08x}")
-        _, version, flags, logical, stored, index_offset, index_bytes, frames, digest, md5, parts = _FIELDS.unpack(fields)
+        _, version, flags, logical, stored, index_offset, index_bytes, frames, digest, md5, parts = _FIELDS.unpack(
+            fields
+        )
         if version != VERSION or flags & ~_HAS_ETAG:
             raise UnsupportedVersion(f"trailer: expected version {VERSION}, found {version}, flags {flags:#x}")
         if parts > _MAX_PARTS:

@@ -34,8 +34,6 @@ class Engine(Protocol):
         """data: at least one whole element. Layout RAW where nothing is smaller."""
         ...
 
-    def decode(
-        self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int
-    ) -> bytes:
+    def decode(self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int) -> bytes:
         """Raises: FormatError."""
         ...

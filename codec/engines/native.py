@@ -34,9 +34,7 @@ class NativeEngine:
         modes, payload = coded
         return EncodedPayload(layout_of(element), tuple(Mode(mode) for mode in modes), payload)
 
-    def decode(
-        self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int
-    ) -> bytes:
+    def decode(self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int) -> bytes:
         """See Engine."""
         check_layout(element, layout, planes, logical_bytes)
         if element is ElementType.BYTES:

@@ -64,7 +64,9 @@ def read_planes(payload: Buffer, planes: int) -> list[tuple[Mode, memoryview]]:
         if code not in {mode.value for mode in Mode}:
             raise UnsupportedVersion(f"plane {k}: expected a known mode, found {code}")
         if length > len(view) - at:
-            raise FormatError(f"plane {k} at payload byte {at}: expected at most {len(view) - at} bytes, found {length}")
+            raise FormatError(
+                f"plane {k} at payload byte {at}: expected at most {len(view) - at} bytes, found {length}"
+            )
         found.append((Mode(code), view[at : at + length]))
         at += length
     if at != len(view):

@@ -20,9 +20,7 @@ class ReferenceEngine:
             return encode_untyped(data)
         return make_payload(data, element, [encode_plane(plane) for plane in split_planes(data, element)])
 
-    def decode(
-        self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int
-    ) -> bytes:
+    def decode(self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int) -> bytes:
         """See Engine."""
         check_layout(element, layout, planes, logical_bytes)
         if element is ElementType.BYTES:

@@ -53,7 +53,9 @@ def encode(plane: Buffer) -> bytes:
     if int(present.sum()) < 2:
         raise FormatError("rANS plane: expected at least two different symbols")
     frequencies = normalise(counts)
-    chunks = [_encode_chunk(symbols[at : at + CHUNK_SYMBOLS], frequencies) for at in range(0, len(symbols), CHUNK_SYMBOLS)]
+    chunks = [
+        _encode_chunk(symbols[at : at + CHUNK_SYMBOLS], frequencies) for at in range(0, len(symbols), CHUNK_SYMBOLS)
+    ]
     return b"".join(
         [
             np.packbits(present, bitorder="little").tobytes(),
@@ -75,9 +77,13 @@ def decode(stored: Buffer, n: int) -> bytes:
     pieces = []
     for number, length in enumerate(lengths):
         if length < STATES_BYTES or length % 2 or length > len(stored) - at:
-            raise FormatError(f"rANS chunk {number} at plane byte {at}: expected chunks that fill the plane, found {length}")
+            raise FormatError(
+                f"rANS chunk {number} at plane byte {at}: expected chunks that fill the plane, found {length}"
+            )
         size = min(CHUNK_SYMBOLS, n - number * CHUNK_SYMBOLS)
-        pieces.append(_decode_chunk(bytes(stored[at : at + length]), size, table, f"rANS chunk {number} at plane byte {at}"))
+        pieces.append(
+            _decode_chunk(bytes(stored[at : at + length]), size, table, f"rANS chunk {number} at plane byte {at}")
+        )
         at += length
     if at != len(stored):
         raise FormatError(f"rANS plane: expected chunks that fill {len(stored)} bytes, found {at}")

@@ -139,6 +139,9 @@ class PickleReader:
         del self._stack[start:]
         return items
 
+    def drop_mark(self) -> None:
+        self.pop_mark()
+
     def mark(self, _: bytes) -> None:
         if len(self._marks) >= MAX_PICKLE_DEPTH:
             raise PickleFault(f"pickle: expected at most {MAX_PICKLE_DEPTH} open marks")
@@ -210,6 +213,10 @@ class PickleReader:
         module, name = argument.decode("utf-8", "replace").split("\n")[:2]
         self.push(Global(module, name))
 
+    def instance(self, argument: bytes) -> None:
+        self.pop_mark()
+        self.global_(argument)
+
 
 _Action = Callable[[PickleReader, bytes], None]
 
@@ -240,7 +247,7 @@ _ACTIONS: Final[dict[int, _Action]] = {
     ord("("): PickleReader.mark,
     ord("."): PickleReader.stop,
     ord("0"): PickleReader.pop,
-    ord("1"): lambda reader, _: reader.pop_mark() and None,
+    ord("1"): lambda reader, _: reader.drop_mark(),
     ord("2"): lambda reader, _: reader.push(reader._stack[-1]),
     ord("K"): lambda reader, argument: reader.push(argument[0]),
     ord("M"): lambda reader, argument: reader.push(int.from_bytes(argument, "little")),
@@ -289,7 +296,7 @@ _ACTIONS: Final[dict[int, _Action]] = {
     ord("j"): lambda reader, argument: reader.get(int.from_bytes(argument, "little")),
     ord("g"): lambda reader, argument: reader.get(int(argument[:32])),
     ord("o"): lambda reader, _: reader.push(Call(*_function_and_rest(reader.pop_mark()))),
-    ord("i"): lambda reader, argument: (reader.pop_mark(), reader.global_(argument)) and None,
+    ord("i"): PickleReader.instance,
 }
 # Floats, byte strings, extension codes: never part of a storage's name or size.
 _PUSHES_NONE: Final = frozenset(b"GFBCSP\x82\x83\x84\x8e\x96\x97")

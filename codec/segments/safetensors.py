@@ -95,6 +95,10 @@ def _place(about: Any) -> tuple[int, int, ElementType] | None:
 
 
 def _shape(shape: Any) -> tuple[int, ...] | None:
-    if isinstance(shape, list) and len(shape) <= 64 and all(type(size) is int and 0 <= size <= _MAX_OFFSET for size in shape):
+    if (
+        isinstance(shape, list)
+        and len(shape) <= 64
+        and all(type(size) is int and 0 <= size <= _MAX_OFFSET for size in shape)
+    ):
         return tuple(shape)
     return None

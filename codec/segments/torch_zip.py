@@ -66,11 +66,14 @@ class TorchZipSegmenter:
         self._at += skipped
         if self._state is not None:
             self._data += data[skipped:]
-            while self._state is not None and self._state():
-                pass
-            if self._state is None:
-                self._data.clear()
+            self._run()
         return self._tiling.take()
+
+    def _run(self) -> None:
+        while self._state is not None and self._state():
+            pass
+        if self._state is None:
+            self._data.clear()
 
     def _advance(self, size: int) -> None:
         """Move on; what has not come yet is skipped when it comes."""

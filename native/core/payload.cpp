@@ -46,9 +46,7 @@ bool decode_plane(Mode mode, std::span<const std::uint8_t> stored, std::span<std
       if (fault.rans == RansError::kNone) return true;
       fault.error = PayloadError::kRans;
       return false;
-    default:
-      fault.error = PayloadError::kMode;
-      return false;
+    default: fault.error = PayloadError::kMode; return false;
   }
   fault.error = PayloadError::kLengths;
   return false;

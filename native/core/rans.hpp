@@ -21,11 +21,11 @@ using Frequencies = std::array<std::uint16_t, 256>;
 
 enum class RansError {
   kNone,
-  kTruncated,   // the stored bytes end before their own lengths say
-  kTable,       // frequencies that do not describe a distribution
-  kLengths,     // chunk lengths that do not fill the plane
-  kState,       // a lane starts below the lowest state
-  kWords,       // words left over, or states that do not end where the encoder began
+  kTruncated,  // the stored bytes end before their own lengths say
+  kTable,      // frequencies that do not describe a distribution
+  kLengths,    // chunk lengths that do not fill the plane
+  kState,      // a lane starts below the lowest state
+  kWords,      // words left over, or states that do not end where the encoder began
 };
 
 // How often every byte occurs.

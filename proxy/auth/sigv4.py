@@ -12,7 +12,15 @@ from urllib.parse import parse_qsl
 
 from s4weights.proxy.errors import S3Error
 
-from .canonical import ALGORITHM, HeaderList, canonical_query, canonical_request, sign, signing_key, string_to_sign
+from .canonical import (
+    ALGORITHM,
+    HeaderList,
+    canonical_query,
+    canonical_request,
+    sign,
+    signing_key,
+    string_to_sign,
+)
 from .credentials import Credential, CredentialStore
 
 # S3's own bounds.
@@ -90,7 +98,8 @@ def _verify_header(
 ) -> Verified:
     scheme, _, rest = authorization.partition(" ")
     _check_scheme(scheme)
-    fields = dict(match.groups() for match in map(_FIELD.fullmatch, rest.split(",")) if match)
+    matches = [_FIELD.fullmatch(item) for item in rest.split(",")]
+    fields = {match[1]: match[2] for match in matches if match}
     if fields.keys() != {"Credential", "SignedHeaders", "Signature"}:
         raise S3Error("AuthorizationHeaderMalformed", "Expected Credential, SignedHeaders and Signature.")
     timestamp = _header(headers, "x-amz-date") or _http_date(_header(headers, "date"))
@@ -127,7 +136,11 @@ def _verify_presigned(
     if moment - now > MAX_SKEW:
         raise S3Error("AccessDenied", "Request is not valid yet.")
     if now > moment + timedelta(seconds=int(expires)):
-        raise S3Error("AccessDenied", "Request has expired.", Expires=(moment + timedelta(seconds=int(expires))).isoformat())
+        raise S3Error(
+            "AccessDenied",
+            "Request has expired.",
+            Expires=(moment + timedelta(seconds=int(expires))).isoformat(),
+        )
     credential = _find(credentials, claim, query.get("X-Amz-Security-Token"))
     payload_hash = _header(headers, "x-amz-content-sha256") or UNSIGNED
     signed_hash = payload_hash if "x-amz-content-sha256" in claim.signed_headers else UNSIGNED
@@ -176,15 +189,16 @@ def _compare(
         {name.lower() for name, _ in headers if name.lower().startswith("x-amz-")} - set(claim.signed_headers)
     )
     if unsigned and not (presigned and unsigned == ["x-amz-content-sha256"]):
-        raise S3Error("AccessDenied", f"There were headers present in the request which were not signed: {', '.join(unsigned)}")
+        raise S3Error(
+            "AccessDenied",
+            f"There were headers present in the request which were not signed: {', '.join(unsigned)}",
+        )
     request = canonical_request(method, raw_path, query, headers, claim.signed_headers, payload_hash)
     key = signing_key(credential.secret_key, claim.scope)
     expected = sign(key, string_to_sign(claim.timestamp, claim.scope, request))
     if not hmac.compare_digest(expected, claim.signature):
         raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key)
-    return Verified(
-        claim.access_key, claim.scope, claim.timestamp, claim.signature, key, payload_hash, presigned
-    )
+    return Verified(claim.access_key, claim.scope, claim.timestamp, claim.signature, key, payload_hash, presigned)
 
 
 def _check_scheme(scheme: str) -> None:

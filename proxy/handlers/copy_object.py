@@ -27,7 +27,9 @@ async def copy_object(context: Context) -> web.StreamResponse:
     headers = object_headers(context.headers)
     replace = directive == "REPLACE"
     onto_itself = (source.bucket, source.key, source.version_id) == (context.bucket, context.key, None)
-    changes = replace or any(name.startswith(("x-amz-storage-class", "x-amz-server-side", "x-amz-website")) for name in headers)
+    changes = replace or any(
+        name.startswith(("x-amz-storage-class", "x-amz-server-side", "x-amz-website")) for name in headers
+    )
     if onto_itself and not changes:
         raise S3Error(
             "InvalidRequest",
@@ -35,7 +37,12 @@ async def copy_object(context: Context) -> web.StreamResponse:
             "metadata, storage class, website redirect location or encryption attributes.",
         )
     stored = await context.objects.copy(
-        source, context.bucket, context.key, headers, replace=replace, conditions=read_conditions(context.headers)
+        source,
+        context.bucket,
+        context.key,
+        headers,
+        replace=replace,
+        conditions=read_conditions(context.headers),
     )
     modified = stored.last_modified or source.info.last_modified
     tree = {"LastModified": iso_date(modified), "ETag": f'"{stored.etag}"'}

@@ -28,7 +28,12 @@ async def delete_objects(context: Context) -> web.StreamResponse:
                 check_key(key)
                 headers = await context.objects.delete(context.bucket, key, version_id=version_id)
             except S3Error as error:
-                return "Error", {"Key": key, "VersionId": version_id, "Code": error.code, "Message": error.message}
+                return "Error", {
+                    "Key": key,
+                    "VersionId": version_id,
+                    "Code": error.code,
+                    "Message": error.message,
+                }
         marker = headers.get("x-amz-delete-marker")
         return "Deleted", {
             "Key": key,

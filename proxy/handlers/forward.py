@@ -33,7 +33,9 @@ _DROPPED: Final = frozenset(
     }
 )
 _QUERY_AUTH: Final = "x-amz-"
-_ANSWER_DROPPED: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"})
+_ANSWER_DROPPED: Final = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
+)
 
 
 async def forward(context: Context) -> web.StreamResponse:
@@ -45,7 +47,11 @@ async def forward(context: Context) -> web.StreamResponse:
     kept = ",".join(item for item in encodings if item and item.lower() != "aws-chunked")
     if kept:
         headers["content-encoding"] = kept
-    path = context.raw_path if context.raw_path.startswith(f"/{context.bucket}") else f"/{context.bucket}{context.raw_path}"
+    path = (
+        context.raw_path
+        if context.raw_path.startswith(f"/{context.bucket}")
+        else f"/{context.bucket}{context.raw_path}"
+    )
     query = "&".join(item for item in context.raw_query.split("&") if not item.lower().startswith(_QUERY_AUTH))
     answer = await context.upstream.forward(
         Forwarded(context.request.method, path, query, headers=headers, body=body, length=len(body))

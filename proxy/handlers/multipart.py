@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -41,7 +42,9 @@ async def complete_multipart_upload(context: Context) -> web.StreamResponse:
     )
     done, _ = await asyncio.wait([work], timeout=_KEEP_ALIVE_S)
     if done:
-        return context.xml("CompleteMultipartUploadResult", _completed(context, work.result()), headers=work.result().headers)
+        return context.xml(
+            "CompleteMultipartUploadResult", _completed(context, work.result()), headers=work.result().headers
+        )
     return await _answer_slowly(context, work)
 
 
@@ -126,7 +129,7 @@ async def list_multipart_uploads(context: Context) -> web.StreamResponse:
     ]
     page = waiting[:max_uploads]
     is_cut = len(waiting) > len(page)
-    rows = [
+    rows: list[Mapping[str, Tree | None]] = [
         {
             "Key": upload.key,
             "UploadId": upload.upload_id,

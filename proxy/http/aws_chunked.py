@@ -121,7 +121,11 @@ class AwsChunkedDecoder:
     def _add_trailer(self, line: bytes) -> None:
         name, colon, value = line.decode("latin-1").partition(":")
         if not colon or not self._has_trailer or len(self.trailers) >= _MAX_TRAILERS:
-            raise S3Error("MalformedTrailerError", "The request contained trailing data that was not well-formed.", status=400)
+            raise S3Error(
+                "MalformedTrailerError",
+                "The request contained trailing data that was not well-formed.",
+                status=400,
+            )
         name, value = name.strip().lower(), value.strip()
         self.trailers[name] = value
         if name != "x-amz-trailer-signature":

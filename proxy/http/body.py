@@ -43,7 +43,9 @@ class CheckedBody:
     A consumer that reaches the end knows that the body is right; otherwise it gets S3Error instead of the last chunk.
     """
 
-    def __init__(self, source: AsyncIterator[bytes], expected: Expected, decoder: AwsChunkedDecoder | None = None) -> None:
+    def __init__(
+        self, source: AsyncIterator[bytes], expected: Expected, decoder: AwsChunkedDecoder | None = None
+    ) -> None:
         self.length = expected.length
         self.md5 = b""
         self.checksums: Mapping[str, str] = {}
@@ -98,7 +100,12 @@ class CheckedBody:
                 else:
                     for piece in self._decoder.feed(raw):
                         yield piece
-        except (ClientError, ConnectionError, http_exceptions.HttpProcessingError, asyncio.IncompleteReadError) as error:
+        except (
+            ClientError,
+            ConnectionError,
+            http_exceptions.HttpProcessingError,
+            asyncio.IncompleteReadError,
+        ) as error:
             raise S3Error("IncompleteBody") from error
         if self._decoder is not None:
             self._decoder.finish()
@@ -175,7 +182,10 @@ def _payload_sha256(declared: str) -> str | None:
     if declared == UNSIGNED or declared.startswith("STREAMING-"):
         return None
     if len(declared) != 64 or set(declared) - set("0123456789abcdef"):
-        raise S3Error("InvalidArgument", "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-... or a valid sha256 value.")
+        raise S3Error(
+            "InvalidArgument",
+            "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-... or a valid sha256 value.",
+        )
     return declared
 
 
@@ -197,4 +207,3 @@ def _length(headers: Mapping[str, str], *, is_framed: bool) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise S3Error("InvalidArgument", f"{name} must be a number of bytes.")
     return int(text)
-

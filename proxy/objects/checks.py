@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import MIN_PART_BYTES
@@ -20,7 +21,7 @@ def check_part_list(
     Raises: S3Error InvalidPartOrder, InvalidPart.
     """
     numbers = [part.number for part in parts]
-    if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
         raise S3Error("InvalidPartOrder")
     chosen: list[ReceivedPart] = []
     for part in parts:

@@ -6,12 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
-from s4weights.codec.decode import decode_frame
-from s4weights.codec.encode import Encoder, encode_frame
-from s4weights.codec.engines import Engine
 from s4weights.codec.container import FrameSpan
+from s4weights.codec.decode import decode_frame
+from s4weights.codec.encode import encode_frame
+from s4weights.codec.engines import Engine
 from s4weights.codec.types import EncodedFrame, Frame
 
 _T = TypeVar("_T")
@@ -35,18 +36,17 @@ class CodecPool:
 
     def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
         """Encode frames in parallel, a bounded number ahead, and give them in order."""
-        return self._in_order([lambda frame=frame: encode_frame(frame, self.engine) for frame in frames])
+        return self._in_order([partial(encode_frame, frame, self.engine) for frame in frames])
 
     def decode(self, stored: memoryview, spans: Sequence[FrameSpan], where: str) -> AsyncIterator[bytes]:
         """Decode the frames of one run of stored bytes that starts at spans[0], in order."""
         base = spans[0].stored_start
 
-        def work(span: FrameSpan) -> Callable[[], bytes]:
-            low = span.stored_start - base
-            piece = stored[low : low + span.stored_bytes]
-            return lambda: decode_frame(piece, self.engine, expected=span, where=where)
+        def job(span: FrameSpan) -> Callable[[], bytes]:
+            piece = stored[span.stored_start - base :][: span.stored_bytes]
+            return partial(decode_frame, piece, self.engine, expected=span, where=where)
 
-        return self._in_order([work(span) for span in spans])
+        return self._in_order([job(span) for span in spans])
 
     async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncIterator[_T]:
         loop = asyncio.get_running_loop()

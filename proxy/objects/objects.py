@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from s4weights.codec.engines import choose_engine
 from s4weights.proxy.config import Settings
@@ -62,7 +62,7 @@ class Objects:
         """Rows of a listing with logical sizes and ETags."""
         return await self._listing.logical_entries(bucket, entries)
 
-    def read(self, found: LogicalObject, first: int, length: int) -> AsyncIterator[bytes]:
+    def read(self, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
         """Logical bytes first to first + length; see read_object."""
         return read_object(self.store, found, first, length)
 

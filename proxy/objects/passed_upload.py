@@ -75,6 +75,4 @@ class PassedUpload:
 
     async def _send(self, number: int, body: Body, size: int) -> Part:
         upload = self._upload
-        return await self._store.upstream.put_part(
-            upload.bucket, upload.key, upload.upload_id, number, body, size
-        )
+        return await self._store.upstream.put_part(upload.bucket, upload.key, upload.upload_id, number, body, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 import xxhash
 
@@ -18,7 +18,7 @@ from .store import Store
 from .types import LogicalObject
 
 
-async def read_object(store: Store, found: LogicalObject, first: int, length: int) -> AsyncIterator[bytes]:
+async def read_object(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
     """Yield logical bytes first to first + length of the version that was found.
 
     Raises: S3Error PreconditionFailed where the object is another one by now (before the first chunk, as a rule);
@@ -66,9 +66,9 @@ async def _read_container(store: Store, found: LogicalObject, first: int, length
             position += len(body)
 
 
-async def _decoded(store: Store, found: LogicalObject, spans: Sequence[FrameSpan]) -> AsyncIterator[bytes]:
+async def _decoded(store: Store, found: LogicalObject, spans: Sequence[FrameSpan]) -> AsyncGenerator[bytes, None]:
     waiting = deque(_runs(spans))
-    ahead: deque[tuple[Sequence[FrameSpan], asyncio.Task[bytes]]] = deque()
+    ahead: deque[tuple[list[FrameSpan], asyncio.Task[bytes]]] = deque()
     try:
         while waiting or ahead:
             while waiting and len(ahead) < READ_RUNS_IN_FLIGHT:

@@ -28,7 +28,6 @@ from .put import recognise
 from .store import Store, VerifiedBody
 from .stored_writer import StoredWriter
 
-
 _T = TypeVar("_T")
 
 

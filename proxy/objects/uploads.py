@@ -76,7 +76,14 @@ class Uploads:
         return await self._find(bucket, key, upload_id).put_part(number, body, length)
 
     async def put_part_copy(
-        self, bucket: str, key: str, upload_id: str, number: int, source: LogicalObject, first: int, length: int
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        source: LogicalObject,
+        first: int,
+        length: int,
     ) -> Part:
         """Take logical bytes of another object as a part."""
         upload = self._find(bucket, key, upload_id)
@@ -97,9 +104,7 @@ class Uploads:
             running.add_done_callback(lambda _: self._completing.pop(upload_id, None))
         return await asyncio.shield(running)
 
-    async def _complete(
-        self, upload: MultipartUpload, parts: Sequence[Part], conditions: Conditions | None
-    ) -> Stored:
+    async def _complete(self, upload: MultipartUpload, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
         stored = await upload.complete(parts, conditions)
         self._forget(upload.upload_id)
         self._completed[upload.upload_id] = (upload.target, stored)

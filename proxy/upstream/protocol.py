@@ -195,14 +195,17 @@ class Upstream(Protocol):
 
     async def create_upload(self, bucket: str, key: str, headers: Headers) -> str: ...
 
-    async def put_part(
-        self, bucket: str, key: str, upload_id: str, number: int, body: Body, length: int
-    ) -> Part:
+    async def put_part(self, bucket: str, key: str, upload_id: str, number: int, body: Body, length: int) -> Part:
         """Store one part of exactly `length` bytes; a part put again replaces the first."""
         ...
 
     async def complete_upload(
-        self, bucket: str, key: str, upload_id: str, parts: Sequence[Part], conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[Part],
+        conditions: Conditions | None = None,
     ) -> Stored: ...
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:

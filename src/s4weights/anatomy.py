@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from s4weights.codec.container import FRAME_HEADER_BYTES, HEADER_BYTES, TRAILER_BYTES, FrameHeader, FrameSpan, check_header
+from s4weights.codec.container import (
+    FRAME_HEADER_BYTES,
+    HEADER_BYTES,
+    TRAILER_BYTES,
+    FrameHeader,
+    FrameSpan,
+    check_header,
+)
 from s4weights.codec.decode import read_tail
 from s4weights.codec.encode import Encoder
 from s4weights.codec.engines import choose_engine
@@ -78,7 +85,11 @@ def _dissect(file: BinaryIO, size: int) -> Anatomy:
     facts = [_read_facts(file, span) for span in tail.index.spans()]
     about = tail.index.about
     return Anatomy(
-        str(about.get("kind", "unknown")), True, trailer.logical_bytes, size, _rows(about.get("segments", []), facts)
+        str(about.get("kind", "unknown")),
+        True,
+        trailer.logical_bytes,
+        size,
+        _rows(about.get("segments", []), facts),
     )
 
 

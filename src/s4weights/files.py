@@ -79,7 +79,12 @@ def pack_file(
 
 
 def unpack_file(
-    source: Path, target: Path, *, engine: Engine | None = None, force: bool = False, progress: Progress | None = None
+    source: Path,
+    target: Path,
+    *,
+    engine: Engine | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
 ) -> Report:
     """Write the body of a container; every hash of it is checked. target appears when it is whole.
 
@@ -106,9 +111,7 @@ def unpack_file(
     )
 
 
-def encode_all(
-    encoder: Encoder, chunks: Iterator[bytes], engine: Engine, threads: int = 0
-) -> Iterator[EncodedFrame]:
+def encode_all(encoder: Encoder, chunks: Iterator[bytes], engine: Engine, threads: int = 0) -> Iterator[EncodedFrame]:
     """Encode a body with several threads; frames come in order and are added to the encoder already."""
     threads = threads or os.cpu_count() or 1
 
@@ -132,9 +135,7 @@ def _added(encoder: Encoder, frame: EncodedFrame) -> EncodedFrame:
     return frame
 
 
-def _chunks(
-    source: BinaryIO, hash_update: Callable[[bytes], object], progress: Progress | None
-) -> Iterator[bytes]:
+def _chunks(source: BinaryIO, hash_update: Callable[[bytes], object], progress: Progress | None) -> Iterator[bytes]:
     while chunk := source.read(_CHUNK_BYTES):
         hash_update(chunk)
         if progress is not None:

@@ -119,7 +119,9 @@ def test_etag_round_trip(text):
     assert str(LogicalETag.parse(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "x" * 32, "d41d8cd98f00b204e9800998ecf8427e-0", '"d41d8cd98f00b204e9800998ecf8427e"'])
+@pytest.mark.parametrize(
+    "text", ["", "x" * 32, "d41d8cd98f00b204e9800998ecf8427e-0", '"d41d8cd98f00b204e9800998ecf8427e"']
+)
 def test_a_wrong_etag_is_named(text):
     with pytest.raises(FormatError, match="ETag"):
         LogicalETag.parse(text)
@@ -177,7 +179,12 @@ def test_index_finds_the_frames_of_a_range():
     assert [span.number for span in index.spans(999, 2)] == [0, 1]
     assert index.spans(1500, 1) == []
     second = index.span(1)
-    assert (second.start, second.logical_bytes, second.stored_start, second.stored_bytes) == (1000, 500, 756, 540)
+    assert (second.start, second.logical_bytes, second.stored_start, second.stored_bytes) == (
+        1000,
+        500,
+        756,
+        540,
+    )
 
 
 def test_an_empty_body_has_an_index_without_frames():
@@ -203,7 +210,9 @@ def test_an_index_that_claims_gigabytes_allocates_nothing():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"frames": 3}, {"logical_bytes": 1501}, {"index_offset": HEADER_BYTES + 1281}], ids=lambda one: next(iter(one))
+    "changes",
+    [{"frames": 3}, {"logical_bytes": 1501}, {"index_offset": HEADER_BYTES + 1281}],
+    ids=lambda one: next(iter(one)),
 )
 def test_an_index_that_does_not_add_up_is_named(changes):
     with pytest.raises(FormatError, match="expected"):

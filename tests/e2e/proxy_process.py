@@ -93,6 +93,7 @@ class ProxyProcess:
 
     def client(self, **options: Any) -> Any:
         config = Config(
+            signature_version="s3v4",
             s3={"addressing_style": "path"},
             retries={"total_max_attempts": options.pop("attempts", 1)},
             ignore_configured_endpoint_urls=True,

@@ -66,9 +66,18 @@ def test_boto3_ranges(endpoint, real_file):
 
 
 def run_python(python: Path, endpoint: Endpoint, script: str, *arguments: str) -> str:
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **endpoint.proxy.client_environment()}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/"),
+        **endpoint.proxy.client_environment(),
+    }
     done = subprocess.run(
-        [python, "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+        [python, "-c", script, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -109,10 +118,12 @@ def test_s3fs_open_put_and_ls(endpoint, real_file):
 
 
 def aws(endpoint: Endpoint, *arguments: str) -> str:
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **endpoint.proxy.client_environment()}
-    done = subprocess.run(
-        [AWS, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/"),
+        **endpoint.proxy.client_environment(),
+    }
+    done = subprocess.run([AWS, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 

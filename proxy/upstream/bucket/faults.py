@@ -37,7 +37,10 @@ def translated(what: str) -> Iterator[None]:
         if code in _TRANSIENT and status >= 500:
             raise UpstreamError(f"{what}: the bucket answered {code}: {message}") from error
         raise S3Error(
-            _BY_STATUS.get(code, code), message, status=status, **{k: str(v) for k, v in fields.items() if k.isalnum()}
+            _BY_STATUS.get(code, code),
+            message,
+            status=status,
+            **{k: str(v) for k, v in fields.items() if k.isalnum()},
         ) from error
     except (BotoCoreError, HTTPClientError, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         raise UpstreamError(f"{what}: {type(error).__name__}: {error}") from error

@@ -22,7 +22,7 @@ _CONNECT_S: Final = 10.0
 _SILENCE_S: Final = 60.0
 
 
-class _UnsignedBody(S3SigV4Auth):
+class _UnsignedBody(S3SigV4Auth):  # type: ignore[misc]
     """Signs everything but the body, which is not known beforehand; TLS or a private network protects it."""
 
     def payload(self, request: AWSRequest) -> str:
@@ -155,5 +155,7 @@ async def _error(answer: aiohttp.ClientResponse) -> Exception:
     except ElementTree.ParseError:
         code, message = "", ""
     if answer.status >= 500:
-        return UpstreamError(f"{answer.method} {answer.url.path}: the bucket answered {answer.status} {code}: {message}")
+        return UpstreamError(
+            f"{answer.method} {answer.url.path}: the bucket answered {answer.status} {code}: {message}"
+        )
     return S3Error(code or "InternalError", message or None, status=answer.status)

@@ -53,7 +53,7 @@ class Shapes:
 
     def _members(self, operation: str) -> Mapping[str, Shape]:
         shape = self._model.operation_model(operation).input_shape
-        members: Mapping[str, Shape] = shape.members if shape is not None else {}  # type: ignore[attr-defined]
+        members: Mapping[str, Shape] = shape.members if shape is not None else {}
         return members
 
     def _known(self, operation: str) -> dict[str, tuple[str, Shape]]:

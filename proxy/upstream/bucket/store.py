@@ -56,7 +56,9 @@ class BucketUpstream:
         session = aioboto3.Session()
         credentials = await session.get_credentials()
         if credentials is None:
-            raise ConfigError(f"upstream {self.name}: found no AWS credentials in the environment, profile or instance role")
+            raise ConfigError(
+                f"upstream {self.name}: found no AWS credentials in the environment, profile or instance role"
+            )
         region = self._region or session.region_name or "us-east-1"
         config = AioConfig(
             region_name=region,
@@ -124,7 +126,13 @@ class BucketUpstream:
                 Bucket=bucket, MaxKeys=max_keys, **{name: value for name, value in asked.items() if value}
             )
         entries = [
-            Entry(row["Key"], row["Size"], row["ETag"].strip('"'), row["LastModified"], row.get("StorageClass", "STANDARD"))
+            Entry(
+                row["Key"],
+                row["Size"],
+                row["ETag"].strip('"'),
+                row["LastModified"],
+                row.get("StorageClass", "STANDARD"),
+            )
             for row in answer.get("Contents", [])
         ]
         prefixes = [row["Prefix"] for row in answer.get("CommonPrefixes", []) if row["Prefix"] != after]
@@ -149,7 +157,11 @@ class BucketUpstream:
         version_id: str | None = None,
     ) -> ObjectBody:
         """See Upstream."""
-        asked = {**_version(version_id), **_range(byte_range), **({"IfMatch": f'"{if_match}"'} if if_match else {})}
+        asked = {
+            **_version(version_id),
+            **_range(byte_range),
+            **({"IfMatch": f'"{if_match}"'} if if_match else {}),
+        }
         try:
             with translated(f"GetObject {bucket}/{key}"):
                 answer = await self._client.get_object(Bucket=bucket, Key=key, **asked)
@@ -170,7 +182,13 @@ class BucketUpstream:
         return ObjectBody(info, _nothing(), 0)
 
     async def put(
-        self, bucket: str, key: str, body: Body, length: int, headers: Headers, conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        body: Body,
+        length: int,
+        headers: Headers,
+        conditions: Conditions | None = None,
     ) -> Stored:
         """See Upstream."""
         if not isinstance(body, bytes):
@@ -249,7 +267,12 @@ class BucketUpstream:
         return Part(number, answer["ETag"].strip('"'), length)
 
     async def complete_upload(
-        self, bucket: str, key: str, upload_id: str, parts: Sequence[Part], conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[Part],
+        conditions: Conditions | None = None,
     ) -> Stored:
         """See Upstream."""
         listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts]
@@ -338,5 +361,6 @@ async def _chunks(body: Any, length: int, what: str) -> AsyncIterator[bytes]:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""
+    nothing: tuple[bytes, ...] = ()
+    for chunk in nothing:
+        yield chunk

@@ -115,7 +115,12 @@ class BucketFiles:
         return self.metadata.info(path.stat()) if path is not None else None
 
     def commit(
-        self, body: TemporaryBody, key: str, etag: str, headers: Mapping[str, str], conditions: Conditions | None
+        self,
+        body: TemporaryBody,
+        key: str,
+        etag: str,
+        headers: Mapping[str, str],
+        conditions: Conditions | None,
     ) -> Stored:
         """Make a body the object of a key: metadata first, then one rename. Raises: S3Error PreconditionFailed."""
         body.sync()
@@ -157,9 +162,9 @@ def check_write(conditions: Conditions | None, old: ObjectInfo | None) -> None:
     """Raises: S3Error PreconditionFailed, NoSuchKey."""
     if conditions is None:
         return
-    if conditions.if_none_match is not None and old is not None:
-        if conditions.if_none_match.strip() == "*" or conditions.if_none_match.strip('" ') == old.etag:
-            raise S3Error("PreconditionFailed", Condition="If-None-Match")
+    refused = conditions.if_none_match
+    if refused is not None and old is not None and refused.strip('" ') in ("*", old.etag):
+        raise S3Error("PreconditionFailed", Condition="If-None-Match")
     if conditions.if_match is not None:
         if old is None:
             raise S3Error("NoSuchKey")

@@ -78,7 +78,9 @@ def is_object(path: Path) -> bool:
 def _escape(component: str) -> str:
     if component == "":
         return _EMPTY
-    escaped = _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass")), component)
+    escaped = _UNSAFE.sub(
+        lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass")), component
+    )
     return escaped.replace(".", "%2E") if component in (".", "..") else escaped
 
 
@@ -87,7 +89,9 @@ def _unescape(name: str) -> str | None:
         return ""
     raw = os.fsencode(name)
     try:
-        text = re.sub(rb"%([0-9A-F]{2})", lambda match: bytes([int(match[1], 16)]), raw).decode("utf-8", "surrogatepass")
+        text = re.sub(rb"%([0-9A-F]{2})", lambda match: bytes([int(match[1], 16)]), raw).decode(
+            "utf-8", "surrogatepass"
+        )
     except UnicodeDecodeError:
         return None
     return text if _escape(text) == name else None

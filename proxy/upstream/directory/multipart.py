@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.upstream.protocol import Part, Upload
@@ -35,7 +35,12 @@ class UploadFolder:
     def create(self, bucket: str, key: str, headers: Mapping[str, str]) -> str:
         """Begin an upload."""
         upload_id = uuid.uuid4().hex
-        fields = {"bucket": bucket, "key": key, "headers": dict(headers), "initiated": datetime.now(UTC).isoformat()}
+        fields = {
+            "bucket": bucket,
+            "key": key,
+            "headers": dict(headers),
+            "initiated": datetime.now(UTC).isoformat(),
+        }
         made = self._temporary / upload_id
         made.mkdir()
         (made / "upload.json").write_text(json.dumps(fields), encoding="utf-8")
@@ -86,7 +91,7 @@ class UploadFolder:
         (self._folder / upload_id).rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def list(self, bucket: str, prefix: str) -> list[Upload]:
+    def open_uploads(self, bucket: str, prefix: str) -> list[Upload]:
         """The open uploads of a bucket by key and age."""
         found = []
         for folder in self._folder.iterdir():
@@ -98,10 +103,10 @@ class UploadFolder:
                 found.append(Upload(fields["key"], folder.name, datetime.fromisoformat(fields["initiated"])))
         return sorted(found, key=lambda upload: (upload.key.encode(), upload.initiated))
 
-    def _fields(self, bucket: str, key: str, upload_id: str) -> dict[str, Mapping[str, str]]:
+    def _fields(self, bucket: str, key: str, upload_id: str) -> dict[str, Any]:
         path = self._folder / upload_id / "upload.json"
         if _ID.fullmatch(upload_id) and path.is_file():
-            fields: dict[str, Mapping[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+            fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if (fields["bucket"], fields["key"]) == (bucket, key):
                 return fields
         raise S3Error("NoSuchUpload", UploadId=upload_id)

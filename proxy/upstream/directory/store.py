@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -160,7 +161,13 @@ class DirectoryUpstream:
         return ObjectBody(info, self._chunks(body, first, end), end - first)
 
     async def put(
-        self, bucket: str, key: str, body: Body, length: int, headers: Headers, conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        body: Body,
+        length: int,
+        headers: Headers,
+        conditions: Conditions | None = None,
     ) -> Stored:
         """See Upstream."""
         files = self._files(bucket)
@@ -217,7 +224,12 @@ class DirectoryUpstream:
             await self._run(written.discard)
 
     async def complete_upload(
-        self, bucket: str, key: str, upload_id: str, parts: Sequence[Part], conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[Part],
+        conditions: Conditions | None = None,
     ) -> Stored:
         """See Upstream."""
         files = self._files(bucket)
@@ -241,7 +253,7 @@ class DirectoryUpstream:
     async def list_uploads(self, bucket: str, *, prefix: str = "") -> Sequence[Upload]:
         """See Upstream."""
         self._files(bucket)
-        return await self._run(lambda: self._uploads.list(bucket, prefix))
+        return await self._run(lambda: self._uploads.open_uploads(bucket, prefix))
 
     async def forward(self, request: Forwarded) -> Forwarded:
         """See Upstream."""
@@ -272,7 +284,7 @@ class DirectoryUpstream:
         written = await self._run(lambda: TemporaryBody(self._temporary))
         try:
             async for chunk in _iterate(body):
-                await self._run(lambda chunk=chunk: written.write(chunk))
+                await self._run(partial(written.write, chunk))
             if written.size != length:
                 raise S3Error("IncompleteBody", f"Expected {length} bytes, found {written.size}.")
         except BaseException:
@@ -283,8 +295,7 @@ class DirectoryUpstream:
     async def _chunks(self, body: OpenBody, first: int, end: int) -> AsyncIterator[bytes]:
         try:
             while first < end:
-                at = first
-                chunk = await self._run(lambda: body.read(at, min(CHUNK_BYTES, end - at)))
+                chunk = await self._run(partial(body.read, first, min(CHUNK_BYTES, end - first)))
                 if not chunk:
                     raise UpstreamError(f"{self.name}: a file ended at byte {first}, expected {end}")
                 first += len(chunk)

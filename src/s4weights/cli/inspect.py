@@ -108,4 +108,12 @@ def _sums(rows: list[Row]) -> list[Row]:
 def _cells(row: Row) -> list[str]:
     shape = "x".join(map(str, row.shape)) if row.shape is not None else ""
     modes = " ".join(sorted(row.modes)[:4])
-    return [row.name or "", row.element, shape, str(row.logical_bytes), f"{row.stored_bytes:.0f}", f"{row.ratio:.3f}", modes]
+    return [
+        row.name or "",
+        row.element,
+        shape,
+        str(row.logical_bytes),
+        f"{row.stored_bytes:.0f}",
+        f"{row.ratio:.3f}",
+        modes,
+    ]

@@ -31,7 +31,13 @@ def progress_bar(text: str, total: int) -> Iterator[Advance]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        "{task.description}",
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda done: bar.advance(task, done)

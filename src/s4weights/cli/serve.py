@@ -50,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
     settings = load_settings(given_flags(options)).settings
     if not settings.access_key:
-        settings = replace(settings, **_own_credentials())
+        access_key, secret_key = _own_credentials()
+        settings = replace(settings, access_key=access_key, secret_key=secret_key)
     settings = replace(settings, state_dir=settings.state_dir.expanduser())
     _set_up_logging(settings.log_level, as_json=settings.log_json)
     uvloop.run(_serve(settings))
@@ -66,7 +67,8 @@ async def _serve(settings: Any) -> None:
         loop.add_signal_handler(one, stop.set)
     ready: asyncio.Future[Running] = loop.create_future()
     service = asyncio.create_task(serve(settings, ready, stop))
-    await asyncio.wait([service, ready], return_when=asyncio.FIRST_COMPLETED)
+    waiting: list[asyncio.Future[Any]] = [service, ready]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if ready.done():
         running = ready.result()
         sys.stdout.write(
@@ -76,18 +78,18 @@ async def _serve(settings: Any) -> None:
     await service
 
 
-def _own_credentials() -> dict[str, str]:
+def _own_credentials() -> tuple[str, str]:
     """The credentials that AWS programs would use here; clients sign with the same."""
     import botocore.session
 
     found = botocore.session.get_session().get_credentials()
     if found is None:
-        return {}
+        return "", ""
     frozen = found.get_frozen_credentials()
     if frozen.token:
         # A session's keys change by themselves; clients would have to follow. They are set explicitly instead.
-        return {}
-    return {"access_key": frozen.access_key, "secret_key": frozen.secret_key}
+        return "", ""
+    return frozen.access_key, frozen.secret_key
 
 
 class _JsonLines(logging.Formatter):
@@ -105,7 +107,9 @@ class _JsonLines(logging.Formatter):
 
 def _set_up_logging(level: str, *, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(
+        _JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # botocore's debug log holds signatures.
     for name in ("botocore", "aiobotocore", "boto3", "aioboto3"):

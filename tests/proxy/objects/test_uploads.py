@@ -221,7 +221,9 @@ async def test_a_part_that_breaks_off_leaves_nothing(objects, data):
     assert objects.store.parts.used_bytes == 0
 
 
-@pytest.mark.parametrize(("bucket", "key", "known"), [("other", "model", True), (BUCKET, "b", True), (BUCKET, "model", False)])
+@pytest.mark.parametrize(
+    ("bucket", "key", "known"), [("other", "model", True), (BUCKET, "b", True), (BUCKET, "model", False)]
+)
 async def test_an_upload_is_known_by_its_key_and_id_only(objects, bucket, key, known):
     upload_id = await objects.uploads.create(BUCKET, "model", {})
     with pytest.raises(S3Error, match="NoSuchUpload"):

@@ -146,7 +146,10 @@ async def test_a_body_that_ends_early_leaves_the_old_object(upstream, bucket, fa
 
 async def test_conditions_of_a_write(upstream, bucket):
     first = await put(upstream, bucket, "k", b"1", conditions=Conditions(if_none_match="*"))
-    for conditions in (Conditions(if_none_match="*"), Conditions(if_match='"00000000000000000000000000000000"')):
+    for conditions in (
+        Conditions(if_none_match="*"),
+        Conditions(if_match='"00000000000000000000000000000000"'),
+    ):
         with pytest.raises(S3Error, match="PreconditionFailed"):
             await put(upstream, bucket, "k", b"2", conditions=conditions)
     await put(upstream, bucket, "k", b"3", conditions=Conditions(if_match=f'"{first.etag}"'))
