@@ -2,6 +2,8 @@
 Kernels of the codec. Buffers are C-contiguous; the GIL is released while they work.
 """
 
+
+
 def crc32c(data: object, initial: int = 0) -> int:
     """CRC32C (RFC 3720); initial continues an earlier one."""
 

@@ -28,7 +28,6 @@ class _Protocol(RequestHandler):
         if request is None or request.content.is_eof():
             return None
         request.content.set_exception(ConnectionResetError("the client sent less than it announced"))
-        self.force_close()
         return True
 
 
