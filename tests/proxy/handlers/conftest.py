@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -49,8 +50,15 @@ class Service:
         )
 
     async def call(self, operation: str, **parameters: Any) -> Any:
-        """A boto3 call, off the event loop that serves it."""
-        return await asyncio.to_thread(getattr(self.client, operation), **parameters)
+        """A boto3 call, body included, off the event loop that serves it."""
+
+        def work() -> Any:
+            answer = getattr(self.client, operation)(**parameters)
+            if "Body" in answer:
+                answer["Body"] = io.BytesIO(answer["Body"].read())
+            return answer
+
+        return await asyncio.to_thread(work)
 
     async def run(self, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
