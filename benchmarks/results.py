@@ -1,0 +1,40 @@
+"""RESULTS.md: each benchmark rewrites its own section, with date, CPU and commit."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+_HEAD = "# Measured\n\nWritten by the scripts in this folder; see [README.md](README.md). Compare within one run only.\n"
+
+
+def machine() -> str:
+    """CPU, cores, Python, date and commit of this run."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = f"{names[0]}, {len(names)} cores" if names else cpu
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=RESULTS.parent
+    ).stdout.strip()
+    today = datetime.now(UTC).date().isoformat()
+    return f"{today}, {cpu}, Python {platform.python_version()}, commit {commit or 'unknown'}."
+
+
+def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
+    """A table, numbers to the right."""
+    align = ["---"] + ["---:"] * (len(columns) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [columns, align, *rows])
+
+
+def write_section(title: str, text: str) -> None:
+    """Replace or append one section."""
+    current = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else _HEAD
+    before, _, rest = current.partition(f"\n## {title}\n")
+    after = rest.partition("\n## ")
+    tail = f"\n## {after[2]}" if after[1] else ""
+    RESULTS.write_text(f"{before.rstrip()}\n\n## {title}\n\n{text.strip()}\n{tail}", encoding="utf-8")
