@@ -222,7 +222,8 @@ _Action = Callable[[PickleReader, bytes], None]
 
 
 def _text(reader: PickleReader, argument: bytes) -> None:
-    reader.push(argument.decode("utf-8", "surrogatepass"))
+    # A name is for people: what is not UTF-8 (Python 2) is shown as far as it goes.
+    reader.push(argument.decode("utf-8", "replace"))
 
 
 def _integer(reader: PickleReader, argument: bytes) -> None:
@@ -261,7 +262,7 @@ _ACTIONS: Final[dict[int, _Action]] = {
     0x8D: _text,
     ord("U"): _text,
     ord("T"): _text,
-    ord("V"): lambda reader, argument: _text(reader, argument[:-1]),
+    ord("V"): lambda reader, argument: reader.push(argument[:-1].decode("latin-1")),
     ord("c"): PickleReader.global_,
     0x93: PickleReader.stack_global,
     ord("Q"): lambda reader, _: reader.push(Persistent.of(reader._stack.pop())),
