@@ -91,7 +91,14 @@ class Server:
         environment |= {"S4W_ACCESS_KEY": KEYS[0], "S4W_SECRET_KEY": KEYS[1], "S4W_LOG_LEVEL": "WARNING"}
         command = [
             *(sys.executable, "-m", "s4weights.cli", "serve", "--upstream", str(folder / "buckets")),
-            *("--listen", f"127.0.0.1:{self.port}", "--health", f"127.0.0.1:{health}", "--state", str(folder / "state")),
+            *(
+                "--listen",
+                f"127.0.0.1:{self.port}",
+                "--health",
+                f"127.0.0.1:{health}",
+                "--state",
+                str(folder / "state"),
+            ),
         ]
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
         for _ in range(300):
@@ -156,7 +163,16 @@ def main() -> None:
     parser.add_argument("--gib", type=float, nargs="+", default=[1, 2, 4])
     parser.add_argument("--dry-run", action="store_true", help="print only")
     options = parser.parse_args()
-    columns = ["object", "RSS idle, MiB", "peak after PUT", "peak after GET", "ratio", "PUT GiB/s", "GET GiB/s", "identical"]
+    columns = [
+        "object",
+        "RSS idle, MiB",
+        "peak after PUT",
+        "peak after GET",
+        "ratio",
+        "PUT GiB/s",
+        "GET GiB/s",
+        "identical",
+    ]
     table = markdown_table(columns, [measure(int(gib * GIB)) for gib in options.gib])
     print(table)
     if not options.dry_run:

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-_HEAD = "# Measured\n\nWritten by the scripts in this folder; see [README.md](README.md). Compare within one run only.\n"
+_HEAD = (
+    "# Measured\n\nWritten by the scripts in this folder; see [README.md](README.md). Compare within one run only.\n"
+)
 
 
 def machine() -> str:
@@ -16,7 +18,9 @@ def machine() -> str:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         cpu = f"{names[0]}, {len(names)} cores" if names else cpu
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=RESULTS.parent

@@ -26,9 +26,12 @@ MAX_SAFETENSORS_HEADER_BYTES: Final = 128 << 20
 
 # data.pkl of a torch.save zip: tensors' names and shapes, some hundred bytes each.
 MAX_PICKLE_BYTES: Final = 128 << 20
-MAX_PICKLE_OPS: Final = 64_000_000
+# A tensor takes some 25 opcodes, so this is 300,000 tensors; a hostile opcode costs 120 bytes and a microsecond.
+MAX_PICKLE_OPS: Final = 8_000_000
 MAX_PICKLE_DEPTH: Final = 1_000
-MAX_PICKLE_MEMO: Final = 16_000_000
+# Pickle writes a container's items in batches of 1,000; only a tuple's lie on the stack all at once.
+MAX_PICKLE_STACK: Final = 1_000_000
+MAX_PICKLE_MEMO: Final = 4_000_000
 MAX_STORAGES: Final = 8_000_000
 
 # The index's uncompressed bytes: 8 a frame, and the segment table. Enough for 16 TiB of frames.

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from ..limits import MAX_PICKLE_BYTES, MAX_PICKLE_DEPTH, MAX_PICKLE_MEMO, MAX_PICKLE_OPS
+from ..limits import MAX_PICKLE_BYTES, MAX_PICKLE_DEPTH, MAX_PICKLE_MEMO, MAX_PICKLE_OPS, MAX_PICKLE_STACK
 from .pickle_symbols import MARK, Call, Global, Items, Persistent
 
 
@@ -93,6 +93,8 @@ class PickleReader:
         self._ops += 1
         if self._ops > MAX_PICKLE_OPS:
             raise PickleFault(f"pickle: expected at most {MAX_PICKLE_OPS} opcodes")
+        if len(self._stack) > MAX_PICKLE_STACK:
+            raise PickleFault(f"pickle: expected at most {MAX_PICKLE_STACK} values on the stack")
         act = _ACTIONS.get(code)
         if act is not None:
             act(self, argument)
@@ -207,7 +209,9 @@ class PickleReader:
 
     def stack_global(self, _: bytes) -> None:
         module, name = self.take(2)
-        self.push(Global(str(module), str(name)))
+        # Anything but text is hostile, and turning it into text may never end.
+        is_text = isinstance(module, str) and isinstance(name, str)
+        self.push(Global(module, name) if is_text else None)  # type: ignore[arg-type]
 
     def global_(self, argument: bytes) -> None:
         module, name = argument.decode("utf-8", "replace").split("\n")[:2]

@@ -47,8 +47,8 @@ class SafetensorsSegmenter:
             else:
                 self._collect(data[wanted:])
         elif len(self._head) == self._header_end:
-            self._tensors = _read_header(bytes(self._head[_LENGTH_BYTES:]), self._header_end)
-            self._head.clear()
+            head, self._head = self._head, bytearray()
+            self._tensors = _read_header(head, self._header_end)
 
     def _announce(self, tensors: list[tuple[int, int, ElementType, str, tuple[int, ...] | None]]) -> None:
         # Only as far as bytes have come: a header may name a million tensors.
@@ -64,34 +64,42 @@ class SafetensorsSegmenter:
         self._head.clear()
 
 
-def _read_header(text: bytes, base: int) -> list[tuple[int, int, ElementType, str, tuple[int, ...] | None]]:
+def _read_header(head: bytearray, base: int) -> list[tuple[int, int, ElementType, str, tuple[int, ...] | None]]:
     """Tensors of a known type in order of their place; none where the header is not what it should be."""
     try:
-        header = json.loads(text)
+        with memoryview(head) as view:
+            text = str(view[_LENGTH_BYTES:], "utf-8")
+        head.clear()
+        header = json.loads(text, object_pairs_hook=_compact)
     except (ValueError, RecursionError):
         return []
+    del text
     if not isinstance(header, dict):
         return []
     tensors = []
-    for name, about in header.items():
-        place = _place(about)
-        if place is not None and name != "__metadata__":
-            first, last, element = place
-            tensors.append((base + first, last - first, element, name, _shape(about.get("shape"))))
+    for name, place in header.items():
+        if isinstance(place, tuple) and name != "__metadata__":
+            first, last, element, shape = place
+            tensors.append((base + first, last - first, element, name, shape))
     tensors.sort(key=lambda tensor: (tensor[0], tensor[1]))
     return tensors
 
 
-def _place(about: Any) -> tuple[int, int, ElementType] | None:
-    if not isinstance(about, dict):
-        return None
-    element, offsets = about.get("dtype"), about.get("data_offsets")
-    if not isinstance(element, str) or element not in _ELEMENTS or not isinstance(offsets, list) or len(offsets) != 2:
+def _compact(pairs: list[tuple[str, Any]]) -> object:
+    """A JSON object; a tensor becomes its place at once, so that a million of them need less memory."""
+    about = dict(pairs)
+    offsets = about.get("data_offsets")
+    return _place(about, offsets) if isinstance(offsets, list) else about
+
+
+def _place(about: dict[str, Any], offsets: list[Any]) -> tuple[int, int, ElementType, tuple[int, ...] | None] | None:
+    element = about.get("dtype")
+    if not isinstance(element, str) or element not in _ELEMENTS or len(offsets) != 2:
         return None
     first, last = offsets
     if type(first) is not int or type(last) is not int or not 0 <= first < last <= _MAX_OFFSET:
         return None
-    return first, last, _ELEMENTS[element]
+    return first, last, _ELEMENTS[element], _shape(about.get("shape"))
 
 
 def _shape(shape: Any) -> tuple[int, ...] | None:

@@ -1,5 +1,6 @@
 """torch.save's zip, front to back: data.pkl names the storages, each local header says where one begins.
 
+A body may hold several, one behind another (a .distcp of torch.distributed.checkpoint does).
 Entries are stored, their sizes in the local headers are mostly 0 (a data descriptor follows), so a storage's length comes
 from data.pkl and is then held against the headers. Where a prediction fails, the rest is untyped.
 Source: PyTorch's torch/serialization.py and caffe2/serialize, seen by running torch 2.13; APPNOTE.TXT of the zip format.
@@ -18,29 +19,52 @@ from .tiling import Tiling
 
 _LOCAL: Final = b"PK\x03\x04"
 _CENTRAL: Final = b"PK\x01\x02"
+_END64: Final = b"PK\x06\x06"
+_LOCATOR64: Final = b"PK\x06\x07"
+_END: Final = b"PK\x05\x06"
 _FIXED: Final = struct.Struct("<4sHHHHHIIIHH")
 _STORED: Final = 0
+# A record of the central directory without its name, extra field and comment.
+_DIRECTORY_FIXED_BYTES: Final = 46
 # Between two entries lie a data descriptor (16 or 24 bytes) and nothing else.
 _GAP_BYTES: Final = 32
 # Records such as `version` hold a line; their sizes are unknown beforehand and found by what follows them.
 _SMALL_RECORD_BYTES: Final = 4 << 10
 
-_ELEMENTS: Final = {
-    "BFloat16Storage": ElementType.BF16,
-    "HalfStorage": ElementType.F16,
-    "FloatStorage": ElementType.F32,
-    "DoubleStorage": ElementType.F64,
-    "CharStorage": ElementType.I8,
-    "ByteStorage": ElementType.U8,
-    "ShortStorage": ElementType.I16,
-    "IntStorage": ElementType.I32,
-    "LongStorage": ElementType.I64,
-    "BoolStorage": ElementType.BOOL,
+_UNKNOWN_SIZES: Final = (0, 0xFFFFFFFF)
+
+# Of a storage: the type of its elements, and how many lie in what torch counts as one.
+_STORAGES: Final = {
+    "BFloat16Storage": (ElementType.BF16, 1),
+    "HalfStorage": (ElementType.F16, 1),
+    "FloatStorage": (ElementType.F32, 1),
+    "DoubleStorage": (ElementType.F64, 1),
+    "CharStorage": (ElementType.I8, 1),
+    "ByteStorage": (ElementType.U8, 1),
+    "ShortStorage": (ElementType.I16, 1),
+    "IntStorage": (ElementType.I32, 1),
+    "LongStorage": (ElementType.I64, 1),
+    "BoolStorage": (ElementType.BOOL, 1),
     # A complex number is two floats: their planes are those of floats.
-    "ComplexFloatStorage": ElementType.F32,
-    "ComplexDoubleStorage": ElementType.F64,
+    "ComplexFloatStorage": (ElementType.F32, 2),
+    "ComplexDoubleStorage": (ElementType.F64, 2),
+    "QInt8Storage": (ElementType.I8, 1),
+    "QUInt8Storage": (ElementType.U8, 1),
+    "QInt32Storage": (ElementType.I32, 1),
+    "UntypedStorage": (ElementType.BYTES, 1),
 }
-_PAIRS: Final = frozenset({"ComplexFloatStorage", "ComplexDoubleStorage"})
+# Of an UntypedStorage: only the tensor says what it holds. A type of one byte that has no name here is U8.
+_DTYPES: Final = {
+    "float8_e4m3fn": ElementType.F8_E4M3,
+    "float8_e5m2": ElementType.F8_E5M2,
+    "float8_e8m0fnu": ElementType.F8_E8M0,
+    "float8_e4m3fnuz": ElementType.U8,
+    "float8_e5m2fnuz": ElementType.U8,
+    "float4_e2m1fn_x2": ElementType.U8,
+    "uint16": ElementType.U16,
+    "uint32": ElementType.U32,
+    "uint64": ElementType.U64,
+}
 
 
 class TorchZipSegmenter:
@@ -110,6 +134,8 @@ class TorchZipSegmenter:
             self._state = self._read_pickle
             return True
         if not record.startswith(b"data/"):
+            if stored not in _UNKNOWN_SIZES and record != b"byteorder":
+                return self._leave(stored)
             self._state = self._small_record
             return True
         storage = self._storages.get(record[5:].decode("utf-8", "replace"))
@@ -118,14 +144,22 @@ class TorchZipSegmenter:
         return self._open_storage(storage, stored)
 
     def _open_storage(self, named: NamedStorage, stored: int) -> bool:
-        kind = named.storage.storage_type
-        element = _ELEMENTS.get(kind, ElementType.BYTES)
-        size = named.storage.numel * element.width * (2 if kind in _PAIRS else 1)
-        if stored not in (0, 0xFFFFFFFF, size):
+        known = _STORAGES.get(named.storage.storage_type)
+        if known is None:
+            return self._give_up()  # its length is not known either
+        element, count = known
+        size = named.storage.numel * element.width * count
+        if stored != size and stored not in _UNKNOWN_SIZES:
             return self._give_up()
+        if named.dtype is not None and element is ElementType.BYTES:
+            element = _DTYPES.get(named.dtype, element)
         if element is not ElementType.BYTES and not (self._big_endian and element.width > 1):
             name = named.name or f"data/{named.storage.key}"
             self._tiling.add(self._at, size, element, name, named.shape)
+        return self._leave(size)
+
+    def _leave(self, size: int) -> bool:
+        """The entry's data ends after size bytes."""
         self._advance(size)
         self._state = self._gap
         return self._skip == 0
@@ -155,20 +189,45 @@ class TorchZipSegmenter:
         central = window.find(_CENTRAL)
         if found < 0 and central < 0:
             return self._give_up() if len(window) == _GAP_BYTES + len(_LOCAL) else False
-        if found < 0 or 0 <= central < found:
-            return self._give_up()  # the central directory: no storage follows
-        self._advance(found)
-        self._state = self._local_header
+        return self._next_entry(found, central)
+
+    def _next_entry(self, found: int, central: int) -> bool:
+        """Go to the next local header, or to the central directory where that comes first; -1: there is none."""
+        is_local = central < 0 or 0 <= found < central
+        self._advance(found if is_local else central)
+        self._state = self._local_header if is_local else self._directory
         return True
 
     def _small_record(self) -> bool:
         window = bytes(self._data[: _SMALL_RECORD_BYTES + len(_LOCAL)])
-        found = window.find(_LOCAL)
-        if found < 0:
-            is_whole = len(window) == _SMALL_RECORD_BYTES + len(_LOCAL) or _CENTRAL in window
-            return self._give_up() if is_whole else False
+        found, central = window.find(_LOCAL), window.find(_CENTRAL)
+        if found < 0 and central < 0:
+            return self._give_up() if len(window) == _SMALL_RECORD_BYTES + len(_LOCAL) else False
         if self._record == b"byteorder":
             self._big_endian = window.startswith(b"big")
-        self._advance(found)
-        self._state = self._local_header
+        return self._next_entry(found, central)
+
+    def _directory(self) -> bool:
+        """Step over the central directory and what ends it; behind it another archive may begin."""
+        size = _directory_record_bytes(bytes(self._data[:_DIRECTORY_FIXED_BYTES]))
+        if size is None:
+            return self._give_up() if len(self._data) >= _DIRECTORY_FIXED_BYTES else False
+        if self._data.startswith(_END):
+            self._root, self._storages, self._big_endian = None, {}, False
+            self._state = self._local_header
+        self._advance(size)
         return True
+
+
+def _directory_record_bytes(head: bytes) -> int | None:
+    """Length of a record of the central directory; None where head is too short to say, or is none."""
+    if head.startswith(_CENTRAL) and len(head) >= _DIRECTORY_FIXED_BYTES:
+        name_bytes, extra_bytes, comment_bytes = struct.unpack_from("<HHH", head, 28)
+        return _DIRECTORY_FIXED_BYTES + int(name_bytes) + int(extra_bytes) + int(comment_bytes)
+    if head.startswith(_END64) and len(head) >= 12:
+        return 12 + int.from_bytes(head[4:12], "little")
+    if head.startswith(_LOCATOR64):
+        return 20
+    if head.startswith(_END) and len(head) >= 22:
+        return 22 + int.from_bytes(head[20:22], "little")
+    return None

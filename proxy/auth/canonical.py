@@ -43,12 +43,12 @@ def canonical_request(
     signed_headers: Sequence[str],
     payload_hash: str,
 ) -> str:
-    """Join the parts. query: canonical. signed_headers: lower case, as the client listed them."""
+    """Join the parts. path, query: canonical. signed_headers: lower case, as the client listed them."""
     lines = []
     for name in signed_headers:
         values = [" ".join(value.split()) for known, value in headers if known.lower() == name]
         lines.append(f"{name}:{','.join(values)}\n")
-    return "\n".join([method, canonical_path(raw_path), query, "".join(lines), ";".join(signed_headers), payload_hash])
+    return "\n".join([method, path, query, "".join(lines), ";".join(signed_headers), payload_hash])
 
 
 def string_to_sign(timestamp: str, scope: str, request: str) -> str:

@@ -62,7 +62,9 @@ def trained_state() -> dict[str, Any]:
         "f16": torch.randn(5_000).half(),
         "f64": torch.randn(3_000, dtype=torch.float64),
         "complex": torch.randn(3_000, dtype=torch.complex64),
-        "ints": {str(kind): torch.arange(5_000).to(kind) for kind in (torch.int8, torch.int16, torch.int32, torch.int64)},
+        "ints": {
+            str(kind): torch.arange(5_000).to(kind) for kind in (torch.int8, torch.int16, torch.int32, torch.int64)
+        },
         "bytes": torch.arange(5_000).to(torch.uint8),
         "bools": torch.arange(5_000) % 3 == 0,
         "empty": torch.empty(0),

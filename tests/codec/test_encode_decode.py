@@ -61,7 +61,9 @@ def test_a_range_needs_its_own_frames_only():
     assert index is not None
     for first, length in [(0, 1), (FRAME_BYTES, 10), (len(body) - 1, 1), (FRAME_BYTES - 5, 3 * FRAME_BYTES)]:
         spans = index.spans(first, length)
-        pieces = [decode_frame(container[one.stored_start :][: one.stored_bytes], NATIVE, expected=one) for one in spans]
+        pieces = [
+            decode_frame(container[one.stored_start :][: one.stored_bytes], NATIVE, expected=one) for one in spans
+        ]
         start = first - spans[0].start
         assert b"".join(pieces)[start : start + length] == body[first : first + length]
 
@@ -75,7 +77,7 @@ def test_flipped_bits_in_every_region_are_named_errors():
     body = checkpoint(60_000)
     container, _ = pack(body)
     rng = np.random.default_rng(0)
-    places = [*range(0, 200), *rng.integers(0, len(container), 200), *range(len(container) - 500, len(container))]
+    places = [*range(200), *rng.integers(0, len(container), 200), *range(len(container) - 500, len(container))]
     for place in places:
         changed = bytearray(container)
         changed[place] ^= 1 << int(rng.integers(8))

@@ -150,7 +150,9 @@ def test_damaged_payloads_are_errors_or_bytes_of_the_right_length(engine, simd):
     errors = 0
     for seed in range(200):
         try:
-            found = engine.decode(damaged(bytes(coded.payload), seed), ElementType.BF16, coded.layout, coded.planes, len(data))
+            found = engine.decode(
+                damaged(bytes(coded.payload), seed), ElementType.BF16, coded.layout, coded.planes, len(data)
+            )
             assert len(found) == len(data)
         except FormatError as error:
             errors += 1

@@ -63,7 +63,9 @@ class Service:
     async def run(self, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
 
-    def signed(self, method: str, path: str, headers: dict[str, str] | None = None, *, secret: str = SECRET_KEY) -> dict[str, str]:
+    def signed(
+        self, method: str, path: str, headers: dict[str, str] | None = None, *, secret: str = SECRET_KEY
+    ) -> dict[str, str]:
         """The headers of a signed request; x-amz-content-sha256 as given, else UNSIGNED-PAYLOAD."""
         sent = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD", **(headers or {})}
         request = AWSRequest(method=method, url=self.endpoint + path, headers=sent)

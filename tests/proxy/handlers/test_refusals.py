@@ -142,7 +142,9 @@ async def test_a_wrong_aws_chunked_body_is_refused(service, body, decoded, code)
     ids=str,
 )
 async def test_a_wrong_signature_is_refused(service, change, code, status):
-    headers = service.signed("PUT", PATH, {"content-length": str(len(BODY))}, secret=change.get("secret", "test-secret-key"))
+    headers = service.signed(
+        "PUT", PATH, {"content-length": str(len(BODY))}, secret=change.get("secret", "test-secret-key")
+    )
     name = next(name for name in headers if name.lower() == "authorization")
     if "drop" in change:
         del headers[name]

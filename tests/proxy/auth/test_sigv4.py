@@ -1,0 +1,170 @@
+"""SigV4: what botocore signs is accepted, everything else is refused by name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import pytest
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from s4weights.proxy.auth.credentials import Credential, CredentialStore
+from s4weights.proxy.auth.sigv4 import verify
+from s4weights.proxy.errors import S3Error
+
+HOST = "proxy.test:9000"
+KNOWN = CredentialStore([Credential("AKIA", "secret"), Credential("ASIA", "other", "token+/=")])
+
+
+def signed(method="GET", target="/b/k", headers=None, credentials=None):
+    """(path, query, headers) as they would be on the wire."""
+    request = AWSRequest(
+        method=method, url=f"http://{HOST}{target}", headers={"x-amz-meta-a": " two  words ", **(headers or {})}
+    )
+    S3SigV4Auth(credentials or Credentials("AKIA", "secret"), "s3", "us-east-1").add_auth(request)
+    path, _, query = target.partition("?")
+    return path, query, [*request.headers.items(), ("Host", HOST)]
+
+
+def presigned(method="GET", target="/b/k", expires=60, credentials=None):
+    request = AWSRequest(method=method, url=f"http://{HOST}{target}")
+    S3SigV4QueryAuth(credentials or Credentials("AKIA", "secret"), "s3", "us-east-1", expires).add_auth(request)
+    path, _, query = request.url.removeprefix(f"http://{HOST}").partition("?")
+    return path, query, [("Host", HOST)]
+
+
+TARGETS = [
+    "/",
+    "/b",
+    "/b?list-type=2&prefix=a%2Fb%20c&delimiter=%2F&start-after=",
+    "/b/a%20b%2Bc%3Dd%26e",
+    "/b/%C3%BC/%E2%82%AC",
+    "/b/a//b/./../c",
+    "/b/k?uploads",
+    "/b/k?uploadId=x%2By&partNumber=1",
+    "/b/~tilde-under_score.dot",
+    "/b/star*paren(s)'quote!",
+    "/b/percent%25",
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("way", [signed, presigned])
+def test_what_botocore_signs_is_accepted(target, way):
+    path, query, headers = way("PUT", target)
+    found = verify("PUT", path, query, headers, KNOWN)
+    assert found.access_key == "AKIA"
+    assert found.presigned is (way is presigned)
+    assert "secret" not in repr(found)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_any_key_is_accepted(key):
+    path, query, headers = signed("GET", "/b/" + quote(key, safe="/-._~"))
+    verify("GET", path, query, headers, KNOWN)
+
+
+@pytest.mark.parametrize("way", [signed, presigned])
+def test_session_tokens(way):
+    path, query, headers = way(credentials=Credentials("ASIA", "other", "token+/="))
+    assert verify("GET", path, query, headers, KNOWN).access_key == "ASIA"
+    path, query, headers = way(credentials=Credentials("ASIA", "other", "wrong"))
+    with pytest.raises(S3Error, match="InvalidToken"):
+        verify("GET", path, query, headers, KNOWN)
+    path, query, headers = way(credentials=Credentials("ASIA", "other"))
+    with pytest.raises(S3Error, match="InvalidToken"):
+        verify("GET", path, query, headers, KNOWN)
+
+
+def changed(headers, name, value):
+    return [(known, value(old) if known.lower() == name else old) for known, old in headers]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda method, path, query, headers: ("DELETE", path, query, headers),
+        lambda method, path, query, headers: (method, path + "x", query, headers),
+        lambda method, path, query, headers: (method, path, query + "&acl", headers),
+        lambda method, path, query, headers: (method, path, query, changed(headers, "host", lambda _: "evil.test")),
+        lambda method, path, query, headers: (method, path, query, changed(headers, "x-amz-meta-a", lambda _: "x")),
+        lambda method, path, query, headers: (
+            method, path, query, changed(headers, "x-amz-content-sha256", lambda _: "UNSIGNED-PAYLOAD"),
+        ),
+        lambda method, path, query, headers: (
+            method, path, query, changed(headers, "authorization", lambda old: old.replace("us-east-1", "us-west-2")),
+        ),
+        lambda method, path, query, headers: (
+            method, path, query, changed(headers, "authorization", lambda old: old[:-1] + ("0" if old[-1] != "0" else "1")),
+        ),
+        lambda method, path, query, headers: (
+            method, path, query, changed(headers, "authorization", lambda old: old.replace("Signature=", "Signature=ff")),
+        ),
+    ],
+)  # fmt: skip
+def test_every_change_breaks_the_signature(change):
+    path, query, headers = signed("GET", "/b/k?versionId=1")
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+        verify(*change("GET", path, query, headers), KNOWN)
+
+
+@pytest.mark.parametrize("minutes", [-16, 16])
+def test_a_clock_that_is_far_off(minutes):
+    path, query, headers = signed()
+    with pytest.raises(S3Error, match="RequestTimeTooSkewed"):
+        verify("GET", path, query, headers, KNOWN, datetime.now(UTC) + timedelta(minutes=minutes))
+
+
+def test_presigned_urls_expire():
+    path, query, headers = presigned(expires=30)
+    verify("GET", path, query, headers, KNOWN, datetime.now(UTC) + timedelta(seconds=28))
+    with pytest.raises(S3Error, match="Request has expired"):
+        verify("GET", path, query, headers, KNOWN, datetime.now(UTC) + timedelta(seconds=32))
+
+
+@pytest.mark.parametrize("expires", ["0", "604801", "-1", "x", "", "١"])
+def test_expiry_times_that_cannot_be(expires):
+    path, query, headers = presigned()
+    with pytest.raises(S3Error, match="AuthorizationQueryParametersError"):
+        verify("GET", path, query.replace("X-Amz-Expires=60", f"X-Amz-Expires={expires}"), headers, KNOWN)
+
+
+def test_a_header_that_was_not_signed_is_refused():
+    path, query, headers = signed()
+    with pytest.raises(S3Error, match="not signed: x-amz-acl"):
+        verify("GET", path, query, [*headers, ("x-amz-acl", "public-read")], KNOWN)
+    path, query, headers = presigned()
+    with pytest.raises(S3Error, match="not signed: x-amz-copy-source"):
+        verify("PUT", path, query, [*headers, ("x-amz-copy-source", "/b/secret")], KNOWN)
+
+
+def test_two_signatures_are_one_too_many():
+    _, query, _ = presigned()
+    _, _, headers = signed()
+    with pytest.raises(S3Error, match="Only one auth mechanism"):
+        verify("GET", "/b/k", query, headers, KNOWN)
+
+
+def test_nobody_is_refused():
+    with pytest.raises(S3Error, match="AccessDenied"):
+        verify("GET", "/b/k", "", [("Host", HOST)], KNOWN)
+
+
+def test_rotated_keys_stay_valid_once():
+    store = CredentialStore([Credential("one", "1")])
+    store.rotate([Credential("two", "2")])
+    assert store.find("one")
+    assert store.find("two")
+    store.rotate([Credential("three", "3")])
+    assert store.find("one") is None
+
+
+def test_no_repr_shows_a_secret():
+    shown = repr(Credential("AKIA", "my-secret", "my-token"))
+    assert "my-secret" not in shown
+    assert "my-token" not in shown
