@@ -37,7 +37,7 @@ def canonical_query(raw_query: str, *, without: str | None = None) -> str:
 
 def canonical_request(
     method: str,
-    raw_path: str,
+    path: str,
     query: str,
     headers: HeaderList,
     signed_headers: Sequence[str],

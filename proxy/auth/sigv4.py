@@ -15,6 +15,7 @@ from s4weights.proxy.errors import S3Error
 from .canonical import (
     ALGORITHM,
     HeaderList,
+    canonical_path,
     canonical_query,
     canonical_request,
     sign,

@@ -1,0 +1,69 @@
+"""Recognition from first bytes: only what is certain, and as soon as it is."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from s4weights.codec.limits import MAX_SAFETENSORS_HEADER_BYTES, SNIFF_BYTES
+from s4weights.codec.sniff import sniff
+from s4weights.codec.types import CONTAINER_MAGIC, Kind
+from tests.codec.samples import pack, safetensors_file, torch_file
+
+
+def header(length: int, text: bytes = b'{"a":1}') -> bytes:
+    return struct.pack("<Q", length) + text
+
+
+def entry(name: bytes, method: int = 0) -> bytes:
+    return b"PK\x03\x04" + struct.pack("<HHH", 0, 0x808, method) + bytes(16) + struct.pack("<HH", len(name), 0) + name
+
+
+WHOLE = {
+    "safetensors": (safetensors_file(), Kind.SAFETENSORS),
+    "torch.save": (torch_file({"a": 1}), Kind.TORCH_ZIP),
+    "torch.save with a root": (entry(b"epoch=3-step=400/data.pkl"), Kind.TORCH_ZIP),
+    "container": (pack(b"x" * 100)[0], Kind.CONTAINER),
+    "leading space": (header(20, b" \n\t{"), Kind.SAFETENSORS),
+    "largest header": (header(MAX_SAFETENSORS_HEADER_BYTES), Kind.SAFETENSORS),
+    "too large a header": (header(MAX_SAFETENSORS_HEADER_BYTES + 1), Kind.UNKNOWN),
+    "header of 2^63": (header(1 << 63), Kind.UNKNOWN),
+    "too short a header": (header(1), Kind.UNKNOWN),
+    "no object": (header(20, b"[1]"), Kind.UNKNOWN),
+    "only space": (header(20, b" " * SNIFF_BYTES), Kind.UNKNOWN),
+    "deflated": (entry(b"archive/data.pkl", method=8), Kind.UNKNOWN),
+    "other zip": (entry(b"word/document.xml"), Kind.UNKNOWN),
+    "TorchScript": (entry(b"silero/data/0"), Kind.UNKNOWN),
+    "no root": (entry(b"data.pkl"), Kind.UNKNOWN),
+    "endless name": (entry(b"a" * 65_535), Kind.UNKNOWN),
+    "legacy torch": (b"\x80\x02\x8a\x0a\x6c\xfc" + bytes(100), Kind.UNKNOWN),
+    "empty": (b"", Kind.UNKNOWN),
+    "half a magic": (CONTAINER_MAGIC[:5], Kind.UNKNOWN),
+    "half an entry": (entry(b"archive/data.pkl")[:40], Kind.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_bodies_are_decided(name):
+    body, kind = WHOLE[name]
+    assert sniff(body, complete=True) is kind
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_more_bytes_never_change_a_decision(name):
+    body, kind = WHOLE[name]
+    decisions = [sniff(body[:size]) for size in range(min(len(body), SNIFF_BYTES) + 1)]
+    decided = [decision for decision in decisions if decision is not None]
+    assert set(decided) <= {kind}
+    assert None not in decisions[len(decisions) - len(decided) :]
+
+
+@pytest.mark.parametrize("head", [bytes(SNIFF_BYTES), header(20, b" " * SNIFF_BYTES), entry(b"a" * 65_535)])
+def test_no_more_than_sniff_bytes_are_asked_for(head):
+    assert sniff(head[:SNIFF_BYTES]) is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize("make", [bytearray, memoryview])
+def test_any_buffer_is_taken(make):
+    assert sniff(make(safetensors_file())) is Kind.SAFETENSORS
