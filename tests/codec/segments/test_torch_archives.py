@@ -68,12 +68,12 @@ def test_what_is_no_archive_behind_an_archive_stays_bytes(between):
 
 def test_records_with_known_sizes_are_stepped_over_however_long():
     buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(torch_file({"a": torch.randn(3_000)}))) as archive:
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as rewritten:
-            for entry in archive.infolist():
-                if entry.filename == "archive/data/0":
-                    rewritten.writestr("archive/extra/notes", bytes(50_000) + b"PK\x03\x04" + bytes(50_000))
-                rewritten.writestr(entry.filename, archive.read(entry))
+    original = zipfile.ZipFile(io.BytesIO(torch_file({"a": torch.randn(3_000)})))
+    with original as archive, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as rewritten:
+        for entry in archive.infolist():
+            if entry.filename == "archive/data/0":
+                rewritten.writestr("archive/extra/notes", bytes(50_000) + b"PK\x03\x04" + bytes(50_000))
+            rewritten.writestr(entry.filename, archive.read(entry))
     container, encoder = pack(buffer.getvalue())
     assert runs(encoder) == {("F32", 12_000): 1}
     assert unpack(container) == buffer.getvalue()
