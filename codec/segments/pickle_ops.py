@@ -78,6 +78,8 @@ class PickleReader:
         except (IndexError, KeyError, ValueError, TypeError, struct.error) as error:
             raise PickleFault(f"pickle: damaged at byte {self.end + self._at}: {error!r}") from None
         self.end += self._at
+        if self.end > MAX_PICKLE_BYTES:  # also where all of it came at once
+            raise PickleFault(f"pickle: expected at most {MAX_PICKLE_BYTES} bytes")
         self.beyond = len(self._data) - self._at
         del self._data[: self._at]
 

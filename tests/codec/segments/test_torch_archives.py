@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from s4weights.codec.encode import Encoder
 from tests.codec.samples import pack, torch_file, unpack
+
+# An archive without a storage, so that its directory lies within reach of the noise; then one with a storage.
+TWO_ARCHIVES = torch_file({"step": 7}) + torch_file({"a": torch.arange(3_000.0)})
 
 
 def runs(encoder: Encoder) -> Counter[tuple[str, int]]:
@@ -47,6 +52,16 @@ def test_every_tensor_of_a_distcp_is_typed(distcp):
 @pytest.mark.parametrize("size", [1, 13, 4_096])
 def test_a_distcp_is_cut_the_same_in_any_pieces(distcp, size):
     assert pack(distcp, sizes=[size])[0] == pack(distcp)[0]
+
+
+@given(noise=st.binary(min_size=1, max_size=60), place=st.integers(0, 1_800), size=st.integers(1, 700))
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_archive_is_cut_the_same_in_any_pieces(noise, place, size):
+    body = bytearray(TWO_ARCHIVES)
+    body[place : place + len(noise)] = noise
+    container = pack(bytes(body), sizes=[size])[0]
+    assert container == pack(bytes(body))[0]
+    assert unpack(container) == body
 
 
 def test_byte_order_and_root_are_each_archives_own(tmp_path):
