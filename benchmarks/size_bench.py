@@ -48,7 +48,10 @@ def order0_bound(body: bytes, segments: list[list[Any]]) -> float:
         exponent_bits, mantissa_bits = FIELDS[element]
         width = ElementType[element].width
         words = np.frombuffer(body[start : start + length], dtype=f"<u{width}").astype(np.uint64)
-        fields = [words >> np.uint64(8 * width - 1), (words >> np.uint64(mantissa_bits)) & np.uint64((1 << exponent_bits) - 1)]
+        fields = [
+            words >> np.uint64(8 * width - 1),
+            (words >> np.uint64(mantissa_bits)) & np.uint64((1 << exponent_bits) - 1),
+        ]
         mantissa = words & np.uint64((1 << mantissa_bits) - 1)
         fields += [(mantissa >> np.uint64(shift)) & np.uint64(0xFF) for shift in range(0, mantissa_bits, 8)]
         total += sum(map(entropy_bytes, fields)) - length

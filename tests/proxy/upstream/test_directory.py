@@ -73,7 +73,11 @@ def test_any_set_of_keys_is_stored_listed_in_order_and_removed(tmp_path_factory,
         assert [entry.key for entry in page.entries] == sorted(keys, key=str.encode)
         for key in keys:
             assert await read(store, key) == key.encode()
-        outside = [path for path in root.rglob("*") if ".s4weights" not in path.parts and path.parts[: len(root.parts)] != root.parts]
+        outside = [
+            path
+            for path in root.rglob("*")
+            if ".s4weights" not in path.parts and path.parts[: len(root.parts)] != root.parts
+        ]
         assert outside == []
         for key in keys:
             await store.delete("bucket", key)
@@ -105,7 +109,9 @@ async def test_readable_paths(store, tmp_path):
 @pytest.mark.parametrize("key", ["../outside", "a/../../outside", "/etc/passwd", "..", "a/..", "./x"])
 async def test_no_key_leaves_the_bucket(store, tmp_path, key):
     await put(store, key, b"data")
-    files = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file() and ".s4weights" not in path.parts]
+    files = [
+        path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file() and ".s4weights" not in path.parts
+    ]
     assert all(path.parts[0] == "bucket" and ".." not in path.parts for path in files)
     assert len(files) == 1
     assert await read(store, key) == b"data"
