@@ -35,6 +35,8 @@ class Context:
     verified: Verified | None = None
     request_id: str = field(default_factory=lambda: secrets.token_hex(8).upper())
     host_id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    path: str = ""
+    """raw_path in path style: with the bucket in it."""
     operation: str = "Unknown"
     is_reading: bool = False
     """Whether the first bytes of an object that was found are being read."""

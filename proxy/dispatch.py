@@ -90,6 +90,8 @@ class Dispatcher:
             raise S3Error("InvalidURI")
         address = parse_address(context.raw_path, context.headers.get("host", ""), self._domains)
         context.bucket, context.key = address.bucket, address.key
+        # What follows, forwarded calls too, sees path style only; the signature was made over the path on the wire.
+        context.path = f"/{address.bucket}{context.raw_path}" if address.in_host else context.raw_path
         if self._credentials:
             context.verified = verify(
                 context.request.method,

@@ -10,6 +10,7 @@ from aiohttp import web
 from .context import Context
 from .errors import S3Error
 from .handlers import bucket as buckets
+from .handlers.attributes import refuse_customer_keys
 from .handlers.copy_object import copy_object
 from .handlers.delete_object import delete_object
 from .handlers.delete_objects import delete_objects
@@ -99,6 +100,7 @@ def find_handler(context: Context) -> tuple[str, Handler]:
     subresource = _subresource(context, target)
     found = _TABLE.get((method, target, subresource))
     if found is not None:
+        refuse_customer_keys(context.headers)
         return found
     if subresource in _SUBRESOURCES or subresource.split(" ")[0] in _SUBRESOURCES:
         return f"Forward.{subresource}", forward

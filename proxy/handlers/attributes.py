@@ -29,6 +29,7 @@ _SYSTEM: Final = frozenset(
 )
 _PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
 OWN_PREFIX: Final = ".s4weights/"
+_CUSTOMER_KEY: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
 
 
 def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -52,6 +53,12 @@ def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _belongs(name: str) -> bool:
     return name in _SYSTEM or name.startswith((_META, *_PREFIXES))
+
+
+def refuse_customer_keys(headers: Mapping[str, str]) -> None:
+    """Raises: S3Error NotImplemented: with a key of the customer's own no trailer could be read for a listing."""
+    if any(name.startswith(_CUSTOMER_KEY) for name in headers):
+        raise S3Error("NotImplemented", "SSE-C (customer-provided keys) is not supported.")
 
 
 def check_key(key: str) -> None:

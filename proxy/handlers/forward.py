@@ -47,14 +47,9 @@ async def forward(context: Context) -> web.StreamResponse:
     kept = ",".join(item for item in encodings if item and item.lower() != "aws-chunked")
     if kept:
         headers["content-encoding"] = kept
-    path = (
-        context.raw_path
-        if context.raw_path.startswith(f"/{context.bucket}")
-        else f"/{context.bucket}{context.raw_path}"
-    )
     query = "&".join(item for item in context.raw_query.split("&") if not item.lower().startswith(_QUERY_AUTH))
     answer = await context.upstream.forward(
-        Forwarded(context.request.method, path, query, headers=headers, body=body, length=len(body))
+        Forwarded(context.request.method, context.path, query, headers=headers, body=body, length=len(body))
     )
     return await _pass_back(context, answer)
 

@@ -15,10 +15,11 @@ MAX_KEY_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """bucket, key: empty where the request names none."""
+    """bucket, key: empty where the request names none. in_host: the bucket was named by the host."""
 
     bucket: str
     key: str
+    in_host: bool = False
 
 
 def parse_address(raw_path: str, host: str, domains: Sequence[str]) -> Address:
@@ -29,7 +30,7 @@ def parse_address(raw_path: str, host: str, domains: Sequence[str]) -> Address:
     path = raw_path.removeprefix("/")
     bucket = _bucket_of_host(host, domains)
     if bucket is not None:
-        return Address(bucket, _key(path))
+        return Address(bucket, _key(path), in_host=True)
     raw_bucket, _, raw_key = path.partition("/")
     return Address(_decode(raw_bucket), _key(raw_key))
 

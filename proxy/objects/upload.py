@@ -66,8 +66,7 @@ class MultipartUpload:
             part = await self._passed.put_part(number, body, length)
         else:
             part = await receive_part(self._store, number, body, length)
-        self._register(part)
-        await self._work(self._advance())
+        await self._work(self._accept(part))
         return Part(number, part.etag, part.size, part.last_modified)
 
     async def complete(self, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
@@ -104,6 +103,16 @@ class MultipartUpload:
         if self._failure is not None:
             raise S3Error("InternalError", f"The upload cannot go on: {self._failure}", UploadId=self.upload_id)
 
+    async def _accept(self, part: ReceivedPart) -> None:
+        # In turn: a part that is being encoded must not be replaced under the encoder.
+        try:
+            self._check_open()
+            self._register(part)
+        except S3Error:
+            part.drop()
+            raise
+        await self._advance()
+
     def _register(self, part: ReceivedPart) -> None:
         old = self.received.get(part.number)
         if old is not None and old in self._taken:
@@ -121,7 +130,6 @@ class MultipartUpload:
         self.received[part.number] = part
 
     async def _advance(self) -> None:
-        self._check_open()
         if self.state is State.UNDECIDED and 1 in self.received:
             await self._decide(self.received[1])
         if self._passed is not None:

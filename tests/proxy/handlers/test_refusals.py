@@ -57,6 +57,7 @@ async def test_a_right_body_is_stored(service):
         ({"x-amz-checksum-crc32": CRC, "x-amz-checksum-sha1": b64(bytes(20))}, "InvalidRequest", 400),
         ({"x-amz-content-sha256": hashlib.sha256(b"other").hexdigest()}, "XAmzContentSHA256Mismatch", 400),
         ({"x-amz-content-sha256": "nonsense"}, "InvalidArgument", 400),
+        ({"x-amz-server-side-encryption-customer-algorithm": "AES256"}, "NotImplemented", 501),
         ({"x-amz-meta-s4w": "container"}, "InvalidArgument", 400),
         ({"x-amz-meta-a": "x" * 2100}, "MetadataTooLarge", 400),
     ],

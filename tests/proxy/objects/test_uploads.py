@@ -86,6 +86,16 @@ async def test_parts_at_once(objects, upstream, data):
     await assert_nothing_left(objects, upstream)
 
 
+async def test_parts_sent_twice_at_once_are_one_body(objects, upstream, data):
+    parts = split(data)
+    upload_id = await objects.uploads.create(BUCKET, "model", {})
+    twice = [number for number in parts for _ in range(2)]
+    sent = await asyncio.gather(*(send(objects, upload_id, number, parts[number]) for number in twice))
+    await objects.uploads.complete(BUCKET, "model", upload_id, sent[::2], None)
+    assert await read_all(objects, "model") == data
+    await assert_nothing_left(objects, upstream)
+
+
 async def test_without_memory_parts_wait_on_disk(small_memory, upstream, data):
     parts = split(data)
     await upload(small_memory, parts, list(reversed(parts)))
