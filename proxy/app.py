@@ -14,6 +14,7 @@ from aiohttp import web
 from s4weights.codec.errors import ConfigError
 
 from .auth.credentials import Credential, CredentialStore
+from .auth.own import OwnCredentials
 from .config import Settings, is_loopback, parse_address
 from .dispatch import Dispatcher
 from .health import Health
@@ -45,7 +46,7 @@ class Running:
 @contextlib.asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
     """Serve for the length of a block. Raises: ConfigError, UpstreamError."""
-    credentials = CredentialStore(_credentials(settings))
+    credentials, own = await _credentials(settings)
     host, port = parse_address("listen", settings.listen)
     if not credentials and not is_loopback(host):
         raise ConfigError(
@@ -53,6 +54,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             "set S4W_ACCESS_KEY and S4W_SECRET_KEY"
         )
     async with contextlib.AsyncExitStack() as stack:
+        if own is not None:
+            following = asyncio.create_task(own.follow(credentials))
+            stack.callback(following.cancel)
         metrics = Metrics()
         health = Health(metrics)
         health_port = await _listen(
@@ -92,5 +96,9 @@ async def _listen(stack: contextlib.AsyncExitStack, runner: web.BaseRunner, host
     return int(runner.addresses[0][1])
 
 
-def _credentials(settings: Settings) -> list[Credential]:
-    return [Credential(settings.access_key, settings.secret_key)] if settings.access_key else []
+async def _credentials(settings: Settings) -> tuple[CredentialStore, OwnCredentials | None]:
+    """What clients may sign with, and where it is followed from unless it was set."""
+    if settings.access_key:
+        return CredentialStore([Credential(settings.access_key, settings.secret_key)]), None
+    own = await asyncio.to_thread(OwnCredentials)
+    return CredentialStore(await asyncio.to_thread(own.load)), own

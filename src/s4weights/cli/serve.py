@@ -49,9 +49,6 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
     settings = load_settings(given_flags(options)).settings
-    if not settings.access_key:
-        access_key, secret_key = _own_credentials()
-        settings = replace(settings, access_key=access_key, secret_key=secret_key)
     settings = replace(settings, state_dir=settings.state_dir.expanduser())
     _set_up_logging(settings.log_level, as_json=settings.log_json)
     uvloop.run(_serve(settings))
@@ -76,20 +73,6 @@ async def _serve(settings: Any) -> None:
         )
         sys.stdout.flush()
     await service
-
-
-def _own_credentials() -> tuple[str, str]:
-    """The credentials that AWS programs would use here; clients sign with the same."""
-    import botocore.session
-
-    found = botocore.session.get_session().get_credentials()
-    if found is None:
-        return "", ""
-    frozen = found.get_frozen_credentials()
-    if frozen.token:
-        # A session's keys change by themselves; clients would have to follow. They are set explicitly instead.
-        return "", ""
-    return frozen.access_key, frozen.secret_key
 
 
 class _JsonLines(logging.Formatter):
