@@ -177,7 +177,7 @@ def main() -> None:
     print(table)
     if not options.dry_run:
         text = (
-            "boto3 `upload_fileobj` (parts of 8 MiB, ten threads) and one `get_object`, default budget of 512 MiB, a local "
+            "boto3 `upload_fileobj` (parts of 8 MiB, ten threads) and one `get_object`, the default budget, a local "
             "directory as the bucket; client, SHA-256 of both sides and server share the machine.\n\n"
             f"{table}\n\n{machine()}"
         )

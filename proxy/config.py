@@ -39,7 +39,7 @@ class Settings:
     """auto, native or reference."""
     threads: int = 0
     """Codec threads; 0: one a processor."""
-    memory_bytes: int = 512 << 20
+    memory_bytes: int = 768 << 20
     """What all bodies in flight may hold together."""
     part_bytes: int = 8 << 20
     """Upstream parts at the start of an object; they grow with it."""

@@ -67,7 +67,8 @@ class Health:
     async def _render(self, _: web.Request) -> web.Response:
         if self._objects is not None:
             store = self._objects.store
-            self._metrics.memory_used("streams", store.streams.used_bytes)
+            self._metrics.memory_used("writes", store.writes.used_bytes)
+            self._metrics.memory_used("reads", store.reads.used_bytes)
             self._metrics.memory_used("parts", store.parts.used_bytes)
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -90,6 +91,6 @@ class Health:
                 "engine": store.pool.engine.name,
                 "mode": store.settings.mode,
                 "memory_bytes": store.settings.memory_bytes,
-                "memory_used_bytes": store.streams.used_bytes + store.parts.used_bytes,
+                "memory_used_bytes": sum(one.used_bytes for one in (store.writes, store.reads, store.parts)),
             }
         return web.json_response(status)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from s4weights.proxy.context import Context, iso_date
+from s4weights.proxy.errors import S3Error
+
+from .forward import forward
 
 
 async def list_buckets(context: Context) -> web.StreamResponse:
@@ -31,6 +34,17 @@ async def delete_bucket(context: Context) -> web.StreamResponse:
     """DeleteBucket."""
     await context.upstream.delete_bucket(context.bucket)
     return context.empty(204)
+
+
+async def get_bucket_location(context: Context) -> web.StreamResponse:
+    """GetBucketLocation: the bucket's own answer; a directory answers as a bucket in us-east-1 does."""
+    try:
+        return await forward(context)
+    except S3Error as error:
+        if error.code != "NotImplemented":
+            raise
+    await context.upstream.head_bucket(context.bucket)
+    return context.xml("LocationConstraint", {})
 
 
 # What S3 shows of an owner; the proxy knows one user, itself.

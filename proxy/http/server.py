@@ -27,6 +27,14 @@ class _Protocol(RequestHandler):
     _newest_body: StreamReader | None = None
 
     def data_received(self, data: bytes) -> None:
+        body, closing = self._newest_body, (self._close, self._force_close)
+        if any(closing) and body is not None and not body.is_eof():
+            # While it drains aiohttp waits for requests under way, but drops what their bodies still lack.
+            self._close = self._force_close = False
+            super().data_received(data)
+            self._close |= closing[0]
+            self._force_close |= closing[1]
+            return
         super().data_received(data)
         if self._messages:
             # Remembered here: between the queue and its handler a request is nowhere to be found.

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from s4weights.codec.container import FrameSpan
 from s4weights.codec.decode import decode_frame
@@ -16,6 +16,8 @@ from s4weights.codec.engines import Engine
 from s4weights.codec.types import EncodedFrame, Frame
 
 _T = TypeVar("_T")
+# Enough for some gigabytes a second of one body; many bodies together use all threads.
+MAX_FRAMES_AHEAD: Final = 6
 
 
 class CodecPool:
@@ -23,7 +25,8 @@ class CodecPool:
 
     def __init__(self, engine: Engine, threads: int) -> None:
         self.engine = engine
-        self._threads = threads
+        # Of one body; each frame ahead is up to 2 MiB of memory.
+        self._ahead = min(threads, MAX_FRAMES_AHEAD)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="codec")
 
     def close(self) -> None:
@@ -55,7 +58,7 @@ class CodecPool:
         try:
             for job in waiting:
                 ahead.append(loop.run_in_executor(self._executor, job))
-                if len(ahead) > self._threads:
+                if len(ahead) > self._ahead:
                     yield await ahead.popleft()
             while ahead:
                 yield await ahead.popleft()

@@ -28,15 +28,16 @@ class Objects:
 
     def __init__(self, upstream: Upstream, settings: Settings, metrics: Metrics) -> None:
         threads = settings.threads or os.cpu_count() or 1
-        half = settings.memory_bytes // 2
+        quarter = settings.memory_bytes // 4
         self.store = Store(
             upstream=upstream,
             settings=settings,
             metrics=metrics,
             pool=CodecPool(choose_engine(settings.engine), threads),
             journal=Journal(settings.state_dir),
-            streams=MemoryBudget(half, on_pressure=self._relieve),
-            parts=MemoryBudget(half),
+            writes=MemoryBudget(2 * quarter, on_pressure=self._relieve),
+            reads=MemoryBudget(quarter),
+            parts=MemoryBudget(quarter),
         )
         self.uploads = Uploads(self.store)
         self._resolver = Resolver(self.store)

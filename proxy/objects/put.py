@@ -26,7 +26,7 @@ async def put_object(
     chunks = aiter(body)
     head, kind = await recognise(chunks)
     if store.encodes(kind) and length:
-        async with store.streams.hold(store.write_hold_bytes):
+        async with store.writes.hold(store.write_hold_bytes):
             return await _encode(store, target, body, (head, chunks), kind, length, headers, conditions)
     return await _pass_through(store, target, (head, chunks), kind, length, headers, conditions)
 

@@ -57,7 +57,7 @@ async def _read_container(store: Store, found: LogicalObject, first: int, length
     end = first + length
     digest = _WholeBody(found.tail.trailer) if length == found.info.size else None
     hold = min(READ_HOLD_BYTES, 2 * sum(span.logical_bytes for span in spans))
-    async with store.streams.hold(hold):
+    async with store.reads.hold(hold):
         position = spans[0].start
         async for body in _decoded(store, found, spans):
             if digest is not None:

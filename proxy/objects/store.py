@@ -32,8 +32,8 @@ class VerifiedBody(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """streams: memory of bodies being encoded or read. parts: memory of client parts that wait; apart, so that
-    waiting parts never keep out the stream that would consume them.
+    """writes: memory of bodies being encoded. reads: of bodies being read. parts: of client parts that wait. Apart, so that
+    slow readers never keep a save waiting, nor waiting parts the stream that would consume them (ADR 0006).
     """
 
     upstream: Upstream
@@ -41,7 +41,8 @@ class Store:
     metrics: Metrics
     pool: CodecPool
     journal: Journal
-    streams: MemoryBudget
+    writes: MemoryBudget
+    reads: MemoryBudget
     parts: MemoryBudget
 
     @property
@@ -59,12 +60,12 @@ class Store:
         """A writer for a container at target (bucket, key)."""
         marked = {**headers, MARKER: MARKER_CONTAINER}
         return StoredWriter(
-            self.upstream, self.journal, self.streams, target, marked, part_bytes=self.settings.part_bytes
+            self.upstream, self.journal, self.writes, target, marked, part_bytes=self.settings.part_bytes
         )
 
 
 _CHECKPOINTS: Final = frozenset(Kind) - {Kind.UNKNOWN, Kind.CONTAINER}
-_PROBE_AND_FRAMES_BYTES: Final = 24 << 20
+_PROBE_AND_FRAMES_BYTES: Final = 16 << 20
 
 
 def passed_headers(kind: Kind, headers: Headers) -> Headers:

@@ -170,7 +170,7 @@ class MultipartUpload:
             return True
         assert first.body is not None
         trial = BodyEncoder(self._store.pool, self._store.metrics, kind)
-        async with self._store.streams.hold(self._store.write_hold_bytes):
+        async with self._store.writes.hold(self._store.write_hold_bytes):
             async for chunk in first.body.chunks(PROBE_BYTES):
                 await trial.feed(chunk)
             await trial.end()
@@ -203,11 +203,11 @@ class MultipartUpload:
     async def _take_room(self) -> None:
         # Never wait for memory while holding some: what is held goes to disk first.
         full = self._store.write_hold_bytes
-        if not self._store.streams.try_acquire(full - self._held_bytes):
+        if not self._store.writes.try_acquire(full - self._held_bytes):
             if self._writer is not None:
                 await self._writer.park()
             self._release(0)
-            await self._store.streams.acquire(full)
+            await self._store.writes.acquire(full)
         self._held_bytes = full
         if self._writer is not None:
             await self._writer.unpark()
@@ -218,7 +218,7 @@ class MultipartUpload:
         self._release(self._store.settings.part_bytes)
 
     def _release(self, keep_bytes: int) -> None:
-        self._store.streams.release(self._held_bytes - keep_bytes)
+        self._store.writes.release(self._held_bytes - keep_bytes)
         self._held_bytes = keep_bytes
 
     async def _complete(self, parts: Sequence[Part], conditions: Conditions | None) -> Stored:

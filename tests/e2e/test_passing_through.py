@@ -28,7 +28,9 @@ def test_random_bytes_cost_nothing(endpoint, size):
 def test_random_bytes_in_parts_keep_their_parts(endpoint, tmp_path):
     client, data = endpoint.proxy.client(), os.urandom(21 * MIB)
     (tmp_path / "noise").write_bytes(data)
-    client.upload_file(str(tmp_path / "noise"), BUCKET, "noise-parts", Config=TransferConfig(MIB, multipart_chunksize=8 * MIB))
+    client.upload_file(
+        str(tmp_path / "noise"), BUCKET, "noise-parts", Config=TransferConfig(MIB, multipart_chunksize=8 * MIB)
+    )
     md5s = b"".join(hashlib.md5(data[at : at + 8 * MIB]).digest() for at in range(0, len(data), 8 * MIB))
     head = client.head_object(Bucket=BUCKET, Key="noise-parts")
     assert head["ETag"] == f'"{hashlib.md5(md5s).hexdigest()}-3"'

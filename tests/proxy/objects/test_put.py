@@ -107,7 +107,7 @@ async def test_a_body_that_breaks_off_leaves_the_old_object(objects, upstream, w
     assert await read_all(objects, "model") == old
     assert list(objects.store.journal.left_open()) == []
     assert await upstream.list_uploads(BUCKET) == []
-    assert objects.store.streams.used_bytes == 0
+    assert objects.store.writes.used_bytes == 0
 
 
 async def test_if_none_match_keeps_the_first_one(objects, weights):

@@ -53,7 +53,7 @@ async def assert_nothing_left(objects, upstream):
     assert list(objects.store.journal.left_open()) == []
     assert list(objects.store.journal.spill_dir.iterdir()) == []
     assert objects.store.parts.used_bytes == 0
-    assert objects.store.streams.used_bytes == 0
+    assert objects.store.writes.used_bytes == 0
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending", "mixed"])

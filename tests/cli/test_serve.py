@@ -1,0 +1,120 @@
+"""`s4weights serve` as a process: one line when ready, an orderly end, named refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+READY = re.compile(r"s4weights: (http://127\.0\.0\.1:(\d+)) in front of .*; health on port (\d+)\n")
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Start a proxy with the given flags and variables; it is gone at the end of the test."""
+    started = []
+    (tmp_path / "buckets" / "training").mkdir(parents=True)
+
+    def start(*flags: str, **variables: str) -> subprocess.Popen[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S4W_"))}
+        environment |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path), **variables}
+        command = [sys.executable, "-m", "s4weights.cli", "serve", "--upstream", str(tmp_path / "buckets")]
+        ports = ["--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--state", str(tmp_path / "state")]
+        process = subprocess.Popen(
+            [*command, *ports, *flags], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ready(process: subprocess.Popen[str]) -> tuple[str, int, int]:
+    """The endpoint, its port and the health port of the line that says so."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    match = READY.fullmatch(line)
+    assert match, line + process.communicate()[1]
+    return match[1], int(match[2]), int(match[3])
+
+
+def test_serves_until_sigterm_and_logs_json_lines_without_secrets(serve):
+    process = serve(S4W_LOG_JSON="1")
+    endpoint, _, health = ready(process)
+    request = urllib.request.Request(f"{endpoint}/training/k?X-Amz-Signature-Not=1", data=b"data", method="PUT")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
+    with urllib.request.urlopen(f"{endpoint}/training/k?tool=1&X-Amz-Security-Token=hushhush", timeout=10) as answer:
+        assert answer.read() == b"data"
+    with urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=10) as answer:
+        assert answer.status == 200
+    process.send_signal(signal.SIGTERM)
+    rest, log = process.communicate(timeout=20)
+    assert (process.returncode, rest) == (0, "")
+    records = [json.loads(line) for line in log.splitlines()]
+    accesses = [json.loads(record["message"]) for record in records if record["logger"] == "s4weights.access"]
+    assert [(one["operation"], one["status"]) for one in accesses] == [("PutObject", 200), ("GetObject", 200)]
+    assert "X-Amz-Security-Token=********" in accesses[1]["path"]
+    assert "hushhush" not in log
+
+
+def test_a_request_under_way_is_finished_before_the_end(serve, tmp_path):
+    process = serve()
+    _, port, _ = ready(process)
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+        wire.sendall(b"PUT /training/late HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nhalf")
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        wire.sendall(b"done")
+        assert wire.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    assert process.wait(timeout=20) == 0
+    assert (tmp_path / "buckets" / "training" / "late").read_bytes() == b"halfdone"
+
+
+def test_the_end_does_not_wait_for_a_silent_client(serve, tmp_path):
+    process = serve(S4W_DRAIN_S="0.5")
+    _, port, _ = ready(process)
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+        wire.sendall(b"PUT /training/never HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nhalf")
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+    assert not (tmp_path / "buckets" / "training" / "never").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--listen", "0.0.0.0:0"], "expected a loopback address where clients need not sign"),
+        (["--engine", "abacus"], "engine: expected auto, native, reference, found 'abacus'"),
+        (["--upstream", "/no/such/folder"], "/no/such/folder"),
+    ],
+)
+def test_refusals_to_start_are_named_without_a_traceback(serve, flags, text):
+    output, log = serve(*flags).communicate(timeout=20)
+    assert output == ""
+    assert text in log
+    assert "Traceback" not in log
+
+
+def test_a_port_that_is_taken_is_named(serve):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        process = serve("--listen", address)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert f"cannot listen on {address}: " in log

@@ -1,0 +1,75 @@
+"""Every call that S3 knows finds its own handler, or is passed on; none is taken for another."""
+
+from __future__ import annotations
+
+import botocore.session
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from s4weights.proxy.context import Context, read_headers, read_query
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.routes import find_handler
+
+MODEL = botocore.session.get_session().get_service_model("s3")
+ANSWERED = {
+    *("ListBuckets", "CreateBucket", "HeadBucket", "DeleteBucket", "GetBucketLocation"),
+    *("ListObjects", "ListObjectsV2", "ListMultipartUploads", "DeleteObjects"),
+    *("GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject"),
+    *("CreateMultipartUpload", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload"),
+    *("AbortMultipartUpload", "ListParts"),
+}
+# Another host or none of S3's own: ListDirectoryBuckets looks like ListBuckets, Object Lambda is not S3.
+NOT_SENT_HERE = {"ListDirectoryBuckets", "WriteGetObjectResponse"}
+
+
+def operation(method: str, path: str, **headers: str) -> str:
+    request = make_mocked_request(
+        method, path, headers={name.replace("_", "-"): text for name, text in headers.items()}
+    )
+    path, _, query = path.partition("?")
+    _, bucket, key = [*path.split("/", 2), ""][:3]
+    context = Context(request, None, bucket, key, path, query, read_headers(request), read_query(query))
+    return find_handler(context)[0]
+
+
+def call(name: str) -> str:
+    """The operation that botocore's request of this name arrives at."""
+    model = MODEL.operation_model(name)
+    path = model.http["requestUri"].replace("{Bucket}", "training").replace("{Key+}", "a/k")
+    required = [member for member in (model.input_shape.required_members if model.input_shape else [])]
+    shapes = [model.input_shape.members[member].serialization for member in required]
+    for shape in shapes:
+        if shape.get("location") == "querystring":
+            path += f"{'&' if '?' in path else '?'}{shape['name']}=1"
+    headers = {shape["name"]: "1" for shape in shapes if shape.get("location") == "header"}
+    return operation(model.http["method"], path, **headers)
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERED))
+def test_calls_of_the_data_path_are_answered(name):
+    assert call(name) == name
+
+
+@pytest.mark.parametrize("name", sorted(set(MODEL.operation_names) - ANSWERED - NOT_SENT_HERE))
+def test_every_other_call_is_passed_on(name):
+    assert call(name).startswith("Forward.")
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("path", ["/training/k?aCallOfNextYear", "/training?aCallOfNextYear="])
+def test_a_writing_call_that_we_do_not_know_is_passed_on(method, path):
+    assert operation(method, path) == "Forward.other"
+
+
+@pytest.mark.parametrize("query", ["x-id=PutObject", "versionId=", "X-Amz-Security-Token=", "tool=7"])
+def test_parameters_that_name_no_call_change_nothing(query):
+    assert operation("PUT", f"/training/k?{query}") == "PutObject"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "/"), ("POST", "/training"), ("POST", "/training/k"), ("PATCH", "/b/k")]
+)
+def test_methods_without_a_call_are_refused(method, path):
+    with pytest.raises(S3Error) as error:
+        operation(method, path)
+    assert (error.value.code, error.value.status) == ("MethodNotAllowed", 405)
