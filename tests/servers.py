@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 ACCESS_KEY = "AKIASEAWEEDTESTS"
 SECRET_KEY = "seaweed-secret-key"
-START_S = 120.0
+START_S = 90.0
 
 
 def free_port() -> int:
@@ -59,14 +59,14 @@ class SeaweedFS:
             "AWS_DEFAULT_REGION": "us-east-1",
         }
 
-    def client(self) -> Any:
+    def client(self, **options: Any) -> Any:
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=SECRET_KEY,
-            config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True),
+            config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True, **options),
         )
 
     def __enter__(self) -> Self:
@@ -92,7 +92,8 @@ class SeaweedFS:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + START_S
-        client = self.client()
+        # A server that is just starting may take a request and never answer it.
+        client = self.client(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
         while time.monotonic() < deadline:
             try:
                 client.create_bucket(Bucket="started")

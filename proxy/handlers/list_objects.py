@@ -19,6 +19,8 @@ from .attributes import OWN_PREFIX
 from .bucket import OWNER
 
 _MAX_KEYS: Final = 1_000
+# After every key of our own, which are ASCII, and before every other that follows them.
+_PAST_OWN: Final = f"{OWN_PREFIX}\x7f"
 
 
 async def list_objects(context: Context) -> web.StreamResponse:
@@ -53,18 +55,26 @@ async def list_objects_v2(context: Context) -> web.StreamResponse:
 
 
 async def _page(context: Context, after: str) -> tuple[Listing, int]:
-    query = context.query
-    max_keys = read_max(query, "max-keys", _MAX_KEYS)
+    max_keys = read_max(context.query, "max-keys", _MAX_KEYS)
+    page = await _shown(context, after, max_keys)
+    if page.next_after is not None and not page.entries and not page.prefixes and max_keys:
+        # Only our own keys: without a name in it a page of version 1 cannot be followed by the next one.
+        page = await _shown(context, max(page.next_after, _PAST_OWN), max_keys)
+    return page, max_keys
+
+
+async def _shown(context: Context, after: str, max_keys: int) -> Listing:
+    """A page of the bucket without our own keys."""
     page = await context.upstream.list_objects(
         context.bucket,
-        prefix=query.get("prefix", ""),
-        delimiter=query.get("delimiter", ""),
+        prefix=context.query.get("prefix", ""),
+        delimiter=context.query.get("delimiter", ""),
         after=after,
         max_keys=max_keys,
     )
     entries = [entry for entry in page.entries if not entry.key.startswith(OWN_PREFIX)]
     prefixes = [prefix for prefix in page.prefixes if not prefix.startswith(OWN_PREFIX)]
-    return Listing(entries, prefixes, page.next_after), max_keys
+    return Listing(entries, prefixes, page.next_after)
 
 
 def _common(context: Context, max_keys: int, page: Listing) -> dict[str, Tree | None]:

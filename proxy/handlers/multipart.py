@@ -124,7 +124,7 @@ async def list_multipart_uploads(context: Context) -> web.StreamResponse:
     after = (key_marker.encode(), id_marker)
     waiting = [
         upload
-        for upload in found
+        for upload in sorted(found, key=lambda upload: (upload.key.encode(), upload.upload_id))
         if not key_marker or upload.key > key_marker or (id_marker and (upload.key.encode(), upload.upload_id) > after)
     ]
     page = waiting[:max_uploads]

@@ -36,12 +36,12 @@ def call(name: str) -> str:
     """The operation that botocore's request of this name arrives at."""
     model = MODEL.operation_model(name)
     path = model.http["requestUri"].replace("{Bucket}", "training").replace("{Key+}", "a/k")
-    required = [member for member in (model.input_shape.required_members if model.input_shape else [])]
-    shapes = [model.input_shape.members[member].serialization for member in required]
-    for shape in shapes:
-        if shape.get("location") == "querystring":
-            path += f"{'&' if '?' in path else '?'}{shape['name']}=1"
-    headers = {shape["name"]: "1" for shape in shapes if shape.get("location") == "header"}
+    shape = model.input_shape
+    shapes = [shape.members[member].serialization for member in shape.required_members] if shape else []
+    for place in shapes:
+        if place.get("location") == "querystring":
+            path += f"{'&' if '?' in path else '?'}{place['name']}=1"
+    headers = {place["name"]: "1" for place in shapes if place.get("location") == "header"}
     return operation(model.http["method"], path, **headers)
 
 
