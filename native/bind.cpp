@@ -197,6 +197,7 @@ nb::bytes decode_payload(nb::handle payload, std::size_t width, bool rotated, st
 }
 
 std::string set_simd(const std::string& name) {
+  if (name != "scalar" && name != "avx2") throw nb::value_error("name: expected scalar or avx2");
   const auto wanted = name == "scalar" ? s4::Simd::kScalar : s4::Simd::kAvx2;
   return s4::set_simd(wanted) == s4::Simd::kAvx2 ? "avx2" : "scalar";
 }

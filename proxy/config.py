@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +15,8 @@ from s4weights.codec.errors import ConfigError
 
 PREFIX: Final = "S4W_"
 MASK: Final = "********"
+# What Kubernetes puts into every container where a service is called s4w.
+_KUBERNETES: Final = re.compile(f"{PREFIX}(PORT|SERVICE)(_|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +121,9 @@ def from_env(environment: Mapping[str, str]) -> dict[str, str]:
         f"{PREFIX}STATE": "state_dir",
         f"{PREFIX}TEST_ENCODE_ALL": "encode_all",
     }
+    known = {*names, f"{PREFIX}CONFIG"}
     unknown = sorted(
-        name for name in environment if name.startswith(PREFIX) and name not in {*names, f"{PREFIX}CONFIG"}
+        name for name in environment if name.startswith(PREFIX) and name not in known and not _KUBERNETES.match(name)
     )
     if unknown:
         raise ConfigError(f"environment: expected settings, found {', '.join(unknown)}")

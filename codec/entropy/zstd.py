@@ -6,7 +6,8 @@ from typing import Final
 
 import zstandard
 
-from ..errors import FormatError
+from ..errors import FormatError, LimitExceeded
+from ..limits import MAX_FRAME_BYTES
 from ..types import Buffer
 
 LEVEL: Final = 3
@@ -18,14 +19,20 @@ def encode(plane: Buffer) -> bytes:
 
 
 def decode(stored: Buffer, n: int) -> bytes:
-    """Return exactly n bytes, whatever the frame itself announces. Raises: FormatError."""
+    """Return the n bytes of one zstd frame that fills stored. Raises: FormatError, LimitExceeded."""
     try:
-        # The reader stops after n + 1 bytes; a frame's own content size is never trusted.
-        with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(bytes(stored)) as reader:
-            plane = reader.read(n)
-            more = reader.read(1)
+        announced = zstandard.get_frame_parameters(stored)
+        # The decompressor would believe a frame's own content size, and allocate it and the window.
+        if announced.content_size not in (zstandard.CONTENTSIZE_UNKNOWN, n):
+            raise FormatError(f"zstd plane: expected {n} bytes, found a frame of {announced.content_size}")
+        if announced.window_size > MAX_FRAME_BYTES:
+            raise LimitExceeded(
+                f"zstd plane: expected a window of at most {MAX_FRAME_BYTES} bytes, found {announced.window_size}"
+            )
+        decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_FRAME_BYTES)
+        plane = decompressor.decompress(stored, max_output_size=n, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise FormatError(f"zstd plane: expected a frame of {n} bytes, found: {error}") from None
-    if len(plane) != n or more:
-        raise FormatError(f"zstd plane: expected {n} bytes, found {'more' if more else len(plane)}")
+        raise FormatError(f"zstd plane: expected one frame of {n} bytes, found: {error}") from None
+    if len(plane) != n:
+        raise FormatError(f"zstd plane: expected {n} bytes, found {len(plane)}")
     return plane

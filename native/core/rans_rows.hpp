@@ -6,6 +6,8 @@
 #include "rans.hpp"
 
 namespace s4 {
+// Every file has copies of its own: the linker must not take one that was compiled for AVX2 to serve the others.
+namespace {
 
 struct RansChunk {
   std::array<std::uint32_t, kLanes> states;
@@ -52,4 +54,5 @@ inline RansError close_chunk(const RansChunk& state) noexcept {
   return RansError::kNone;
 }
 
+}  // namespace
 }  // namespace s4

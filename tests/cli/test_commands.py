@@ -160,6 +160,12 @@ def test_a_misspelt_variable_is_named(capsys, monkeypatch):
     assert "S4W_MEMROY_BYTES" in err
 
 
+def test_variables_of_a_kubernetes_service_are_none_of_ours(capsys, monkeypatch):
+    monkeypatch.setenv("S4W_PORT", "tcp://10.0.0.1:9000")
+    monkeypatch.setenv("S4W_SERVICE_HOST", "10.0.0.1")
+    assert run(capsys, "config")[0] == 0
+
+
 def test_serve_needs_an_upstream(capsys):
     code, _, err = run(capsys, "serve")
     assert code == 1
