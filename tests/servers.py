@@ -81,7 +81,14 @@ class SeaweedFS:
         command = [
             *(program, "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}"),
             *(f"-master.port={master}", f"-volume.port={volume}", "-filer", f"-filer.port={filer}"),
-            *("-filer.maxMB=16", "-s3", f"-s3.port={s3}", "-s3.port.iceberg=0", f"-s3.config={identities}"),
+            *(
+                "-filer.maxMB=16",
+                "-s3",
+                f"-s3.port={s3}",
+                "-s3.port.iceberg=0",
+                "-s3.port.lance=0",
+                f"-s3.config={identities}",
+            ),
             *("-s3.allowDeleteBucketNotEmpty=true", "-volume.max=2000", "-master.volumeSizeLimitMB=1024"),
             *("-volume.minFreeSpace=1", "-master.electionTimeout=1s", "-master.telemetry=false"),
         ]
@@ -94,7 +101,7 @@ class SeaweedFS:
         deadline = time.monotonic() + START_S
         # A server that is just starting may take a request and never answer it.
         client = self.client(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             try:
                 client.create_bucket(Bucket="started")
                 client.put_object(Bucket="started", Key="probe", Body=b"x")
