@@ -23,6 +23,9 @@ SNIFF_BYTES: Final = 4 << 10
 
 # Headers in the wild reach 126 MB (1.29 million tensors).
 MAX_SAFETENSORS_HEADER_BYTES: Final = 128 << 20
+# Brackets, braces and commas of a header: a value costs up to 64 bytes however short its text. Those 1.29 million
+# tensors have 10 million.
+MAX_SAFETENSORS_VALUES: Final = 16 << 20
 
 # data.pkl of a torch.save zip: tensors' names and shapes, some hundred bytes each.
 MAX_PICKLE_BYTES: Final = 128 << 20

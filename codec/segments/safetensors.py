@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from ..limits import MAX_SAFETENSORS_HEADER_BYTES
+from ..limits import MAX_SAFETENSORS_HEADER_BYTES, MAX_SAFETENSORS_VALUES
 from ..types import ElementType, Segment
 from .tiling import Tiling
 
@@ -66,6 +66,8 @@ class SafetensorsSegmenter:
 
 def _read_header(head: bytearray, base: int) -> list[tuple[int, int, ElementType, str, tuple[int, ...] | None]]:
     """Tensors of a known type in order of their place; none where the header is not what it should be."""
+    if sum(map(head.count, b"[{,")) > MAX_SAFETENSORS_VALUES:
+        return []
     try:
         with memoryview(head) as view:
             text = str(view[_LENGTH_BYTES:], "utf-8")

@@ -94,6 +94,45 @@ def test_truncations_and_additions_are_named_errors():
         unpack(container + b"x")
 
 
+SMALL = [b"", bytes(64), b"never show a wrong byte; " * 8, np.random.default_rng(0).bytes(60)]
+
+
+@pytest.mark.parametrize("engine", [NATIVE, ReferenceEngine()], ids=lambda one: one.name)
+@pytest.mark.parametrize("body", SMALL, ids=["empty", "zeros", "text", "noise"])
+def test_no_flipped_bit_and_no_cut_of_a_small_container_gives_wrong_bytes(body, engine):
+    container, _ = pack(body)
+    for bit in range(len(container) * 8):
+        changed = bytearray(container)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(FormatError, match="expected"):
+            unpack(bytes(changed), engine)
+    for size in range(len(container)):
+        with pytest.raises(FormatError, match="expected"):
+            unpack(container[:size], engine)
+
+
+@pytest.mark.parametrize("kind", ["f16", "f64"])
+@pytest.mark.parametrize("engine", [NATIVE, ReferenceEngine()], ids=lambda one: one.name)
+def test_damaged_typed_frames_are_never_wrong_bytes(kind, engine):
+    element = ElementType[kind.upper()]
+    stored = encode_frame(Frame(0, element, normal(4_000, kind)), NATIVE).stored
+    rng = np.random.default_rng(1)
+    for place in rng.integers(0, len(stored), 150):
+        changed = bytearray(stored)
+        changed[place] ^= 1 << int(rng.integers(8))
+        for damaged in (changed, stored[:place]):
+            with pytest.raises(FormatError, match="expected"):
+                decode_frame(bytes(damaged), engine)
+
+
+@pytest.mark.parametrize("size", [1, 7, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1])
+def test_sizes_of_untyped_bodies(size):
+    for body in (b"ab" * (size // 2) + b"c" * (size % 2), os.urandom(size)):
+        container, encoder = pack(body)
+        assert unpack(container) == body
+        assert encoder.totals.frames == -(-size // FRAME_BYTES)
+
+
 def test_frames_out_of_place_are_found():
     container, _ = pack(checkpoint(3 * FRAME_BYTES))
     index = read_tail(container, object_bytes=len(container)).index

@@ -102,12 +102,36 @@ def test_any_bytes_round_trip(data, element):
 def test_scalar_and_vector_planes_are_the_same(width, rotated):
     data = np.random.default_rng(width).bytes(width * 4099)
     results = []
-    for name in ("scalar", "avx2"):
-        _native.set_simd(name)
-        planes = _native.split_planes(data, width, rotated)
-        results.append(planes)
-        assert _native.join_planes(planes, width, rotated) == data
+    try:
+        for name in ("scalar", "avx2"):
+            _native.set_simd(name)
+            planes = _native.split_planes(data, width, rotated)
+            results.append(planes)
+            assert _native.join_planes(planes, width, rotated) == data
+    finally:
+        _native.set_simd("avx2")
     assert results[0] == results[1]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9_000), st.floats(0.02, 0.9), st.sampled_from(TYPED))
+@settings(max_examples=60, deadline=None)
+def test_scalar_and_vector_payloads_are_the_same_and_decode_each_other(seed, count, skew, element):
+    octets = np.random.default_rng(seed).geometric(skew, count * element.width).clip(0, 255)
+    data = octets.astype(np.uint8).tobytes()
+    coded = {}
+    try:
+        for name in ("scalar", "avx2"):
+            _native.set_simd(name)
+            coded[name] = NATIVE.encode(data, element)
+        one = coded["scalar"]
+        assert bytes(one.payload) == bytes(coded["avx2"].payload)
+        for name in ("scalar", "avx2"):
+            _native.set_simd(name)
+            found = NATIVE.decode(one.payload, element, one.layout, one.planes, len(data)) if one.planes else data
+            assert found == data
+    finally:
+        _native.set_simd("avx2")
+    assert bytes(REFERENCE.encode(data, element).payload) == bytes(one.payload)
 
 
 def test_frequencies_sum_to_the_scale_for_any_counts():

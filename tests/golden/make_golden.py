@@ -37,7 +37,7 @@ def main() -> int:
     manifest = FOLDER / "manifest.json"
     known = json.loads(manifest.read_text()) if manifest.exists() else {}
     for name, body in bodies().items():
-        if name in known:
+        if name in known or (FOLDER / f"{name}.s4w").exists():
             sys.stderr.write(f"{name}: exists\n")
             continue
         (FOLDER / f"{name}.s4w").write_bytes(pack(body)[0])

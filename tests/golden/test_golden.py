@@ -11,6 +11,7 @@ import pytest
 
 from s4weights.codec.engines import NativeEngine, ReferenceEngine
 from tests.codec.samples import unpack
+from tests.golden import make_golden
 
 FOLDER = Path(__file__).parent / "v1"
 FORMAT = Path(__file__).parents[2] / "docs" / "format.md"
@@ -29,6 +30,18 @@ def test_a_golden_container_decodes(name, engine):
     known = json.loads((FOLDER / "manifest.json").read_text())[name]
     body = unpack((FOLDER / f"{name}.s4w").read_bytes(), engine)
     assert (hashlib.sha256(body).hexdigest(), len(body)) == (known["sha256"], known["bytes"])
+
+
+@pytest.mark.parametrize("manifest", [{}, {"zeros": {"sha256": "promised", "bytes": 64}}], ids=["lost", "kept"])
+def test_containers_that_exist_are_not_written_again(monkeypatch, tmp_path, manifest):
+    monkeypatch.setattr(make_golden, "FOLDER", tmp_path)
+    (tmp_path / "zeros.s4w").write_bytes(b"promised")
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert make_golden.main() == 0
+    assert (tmp_path / "zeros.s4w").read_bytes() == b"promised"
+    written = json.loads((tmp_path / "manifest.json").read_text())
+    assert sorted({*written, "zeros"}) == sorted(NAMES)
+    assert written.get("zeros") == manifest.get("zeros")
 
 
 def test_the_hexdump_in_the_document_is_the_golden_container():

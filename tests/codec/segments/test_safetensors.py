@@ -95,6 +95,26 @@ def test_header_lengths_that_cannot_be(length):
     assert typed(encoder) == {}
 
 
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"10"])
+def test_headers_of_more_values_than_the_limit_stay_untyped(monkeypatch, value):
+    monkeypatch.setattr("s4weights.codec.segments.safetensors.MAX_SAFETENSORS_VALUES", 1_000)
+    values = {count: b"[" + (value + b",") * count + b"0]" for count in (400, 1_001)}
+    found = {}
+    for count, junk in values.items():
+        text = b'{"x":%s,"a":%s}' % (junk, json.dumps(tensor(0, 40_000)).encode())
+        body = safetensors_raw(text, DATA)
+        container, encoder = pack(body)
+        assert unpack(container) == body
+        found[count] = len(typed(encoder))
+    assert found == {400: 1, 1_001: 0}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 8, 9, 100, 999, 1_000, 1_001, 21_000])
+def test_files_that_end_early(cut):
+    body = safetensors_file()[:cut]
+    assert unpack(pack(body)[0]) == body
+
+
 def test_a_header_that_is_longer_than_the_body():
     body = (1 << 20).to_bytes(8, "little") + b"{" + DATA
     assert unpack(pack(body)[0]) == body

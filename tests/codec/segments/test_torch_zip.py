@@ -125,6 +125,66 @@ def test_many_small_storages():
     assert len(container) < 0.5 * len(body)
 
 
+def rewritten(pickle: bytes) -> bytes:
+    """The archive of weights() with another data.pkl."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(torch_file(weights()))) as archive, zipfile.ZipFile(buffer, "w") as copy:
+        for entry in archive.infolist():
+            copy.writestr(
+                entry.filename, pickle if entry.filename.endswith("data.pkl") else archive.read(entry.filename)
+            )
+    return buffer.getvalue()
+
+
+HOSTILE = {
+    "dup bomb": b"N" + b"2" * 1_100_000 + b".",
+    "mark bomb": b"(" * 100_000 + b".",
+    "memo bomb": b"]q\x00" + b"h\x00a" * 1_000,
+    "memo of nothing": b"h\x05.",
+    "huge length": b"\x8d" + b"\xff" * 8,
+    "truncated": b"\x80\x02}q\x00X\x10\0\0\0abc",
+    "unknown opcode": b"\xff.",
+    "names no storage": b"N.",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_archives_with_a_hostile_pickle_stay_untyped(name):
+    body = rewritten(HOSTILE[name])
+    container, encoder = pack(body)
+    assert typed(encoder) == {}
+    assert unpack(container) == body
+
+
+@pytest.mark.parametrize(
+    ("dtype", "element"),
+    [
+        (torch.bfloat16, "BF16"),
+        (torch.float16, "F16"),
+        (torch.float32, "F32"),
+        (torch.float64, "F64"),
+        (torch.complex64, "F32"),
+        (torch.complex128, "F64"),
+        (torch.int8, "I8"),
+        (torch.uint8, "U8"),
+        (torch.int16, "I16"),
+        (torch.int32, "I32"),
+        (torch.int64, "I64"),
+        (torch.bool, "BOOL"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("count", [0, 1, 5_000])
+def test_every_type_of_storage(dtype, element, count):
+    tensor = (torch.arange(count) % 3).to(dtype)
+    body = torch_file({"t": tensor, "behind": torch.ones(2_000)})
+    container, encoder = pack(body)
+    expected = {"t": (element, tensor.nbytes)} if count else {}
+    assert typed(encoder) == {**expected, "behind": ("F32", 8_000)}
+    assert unpack(container) == body
+
+
 @pytest.mark.parametrize("cut", [10, 64, 100, 3_000, 20_000])
 def test_files_that_end_early(cut):
     body = torch_file(weights())[:cut]
