@@ -39,7 +39,7 @@ def simd(request):
 
 
 @pytest.mark.parametrize("element", TYPED, ids=lambda one: one.name)
-@pytest.mark.parametrize("count", [1, 7, 31, 32, 33, 4096, 65_535, 65_536, 65_537, 262_145])
+@pytest.mark.parametrize("count", [1, 7, 31, 32, 33, 4096, 65_535, 65_536, 65_537, 131_073])
 def test_sizes_around_rows_and_chunks(element, count):
     data = (normal(count * element.width, "f32") * element.width)[: count * element.width]
     round_trip(data, element)
@@ -52,7 +52,7 @@ def test_all_patterns_of_16_bit_types(element):
     planes = split_planes(patterns, element)
     assert join_planes(planes, element) == patterns
     # Enough zeros beside them that the planes are coded, not stored.
-    round_trip(patterns + bytes(900_000), element)
+    round_trip(patterns + bytes(300_000), element)
 
 
 @pytest.mark.parametrize("element", [one for one in TYPED if one.width == 1], ids=lambda one: one.name)
