@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -68,9 +69,7 @@ def main() -> None:
                 times: dict[str, list[float]] = {way: [] for way in clients}
                 for _ in range(options.runs):
                     for way, client in clients.items():
-                        times[way].append(
-                            seconds(lambda call=call, client=client, way=way: call(client, f"{kind}-{way}"))
-                        )
+                        times[way].append(seconds(partial(call, client, f"{kind}-{way}")))
                 straight, through = (median(times[way]) for way in clients)
                 speeds = [f"{options.mib / 1024 / one:.2f}" for one in (straight, through)]
                 rows.append([f"{kind}, {work}", *speeds, f"{straight / through:.2f}"])
