@@ -23,14 +23,14 @@ SNIFF_BYTES: Final = 4 << 10
 
 # Headers in the wild reach 126 MB (1.29 million tensors).
 MAX_SAFETENSORS_HEADER_BYTES: Final = 128 << 20
-# Brackets, braces and commas of a header: a value costs up to 64 bytes however short its text. Those 1.29 million
+# Brackets, braces and commas of a header: a value costs some 64 bytes however short its text. Those 1.29 million
 # tensors have 10 million.
 MAX_SAFETENSORS_VALUES: Final = 16 << 20
 
 # data.pkl of a torch.save zip: tensors' names and shapes, some hundred bytes each.
 MAX_PICKLE_BYTES: Final = 128 << 20
-# A tensor takes some 25 opcodes, so this is 300,000 tensors; a hostile opcode costs 120 bytes and a microsecond.
-MAX_PICKLE_OPS: Final = 8_000_000
+# A tensor takes some 25 opcodes, so this is 120,000 tensors; a hostile opcode costs up to 190 bytes, so 570 MB.
+MAX_PICKLE_OPS: Final = 3_000_000
 MAX_PICKLE_DEPTH: Final = 1_000
 # Pickle writes a container's items in batches of 1,000; only a tuple's lie on the stack all at once.
 MAX_PICKLE_STACK: Final = 1_000_000

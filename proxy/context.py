@@ -67,9 +67,10 @@ class Context:
         """A small body as a whole. Raises: S3Error MaxMessageLengthExceeded, and what CheckedBody raises."""
         headers = dict(self.headers)
         if headers.get("transfer-encoding", "").lower() == "chunked" and "content-length" not in headers:
-            data = await _read_bounded(self.request)
             await send_continue(self.request)
-            return data
+            data = await _read_bounded(self.request)
+            headers["content-length"] = str(len(data))
+            return b"".join([chunk async for chunk in checked_body(headers, self.verified, _one(data))])
         headers.setdefault("content-length", "0")
         body = checked_body(headers, self.verified, _pieces(self.request))
         if body.length > MAX_DOCUMENT_BYTES:
@@ -101,6 +102,10 @@ class Context:
 async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
     async for piece in request.content.iter_any():
         yield piece
+
+
+async def _one(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 async def _read_bounded(request: web.BaseRequest) -> bytes:

@@ -53,7 +53,9 @@ def canonical_request(
 
 def string_to_sign(timestamp: str, scope: str, request: str) -> str:
     """timestamp: as in x-amz-date. scope: date/region/service/aws4_request."""
-    return "\n".join([ALGORITHM, timestamp, scope, hashlib.sha256(request.encode()).hexdigest()])
+    # Header values that are not UTF-8 are signed as the bytes they are on the wire.
+    digest = hashlib.sha256(request.encode(errors="surrogateescape")).hexdigest()
+    return "\n".join([ALGORITHM, timestamp, scope, digest])
 
 
 def signing_key(secret_key: str, scope: str) -> bytes:

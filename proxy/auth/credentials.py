@@ -30,7 +30,10 @@ class CredentialStore:
         return self._current.get(access_key) or self._previous.get(access_key)
 
     def rotate(self, credentials: Iterable[Credential]) -> None:
-        """Take a new set; the one before stays valid until the next rotation."""
+        """Take a new set; the one before stays valid until the next rotation.
+
+        An empty one changes nothing: without credentials nobody would need to sign.
+        """
         fresh = {credential.access_key: credential for credential in credentials}
-        if fresh != self._current:
+        if fresh and fresh != self._current:
             self._previous, self._current = self._current, fresh

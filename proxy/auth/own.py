@@ -35,5 +35,5 @@ class OwnCredentials:
             await asyncio.sleep(_REFRESH_S)
             try:
                 store.rotate(await asyncio.to_thread(self.load))
-            except BotoCoreError as error:
+            except (BotoCoreError, RuntimeError) as error:  # RuntimeError: refreshed keys that have expired already
                 _log.warning("own credentials could not be refreshed: %s", error)

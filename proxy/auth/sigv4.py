@@ -99,6 +99,8 @@ def _verify_header(
 ) -> Verified:
     scheme, _, rest = authorization.partition(" ")
     _check_scheme(scheme)
+    if not rest.isascii():
+        raise S3Error("AuthorizationHeaderMalformed", "The Authorization header must be ASCII.")
     matches = [_FIELD.fullmatch(item) for item in rest.split(",")]
     fields = {match[1]: match[2] for match in matches if match}
     if fields.keys() != {"Credential", "SignedHeaders", "Signature"}:
@@ -131,7 +133,7 @@ def _verify_presigned(
         raise S3Error("AuthorizationQueryParametersError", f"Query-string authentication needs {', '.join(missing)}.")
     claim = _claim(*(query[name] for name in names[:4]), in_query=True)
     expires = query["X-Amz-Expires"]
-    if not expires.isascii() or not expires.isdigit() or not 1 <= int(expires[:9]) <= MAX_EXPIRES_S:
+    if not re.fullmatch("[0-9]{1,6}", expires) or not 1 <= int(expires) <= MAX_EXPIRES_S:
         raise S3Error("AuthorizationQueryParametersError", f"X-Amz-Expires must be 1 to {MAX_EXPIRES_S} seconds.")
     moment = _parse_time(claim.timestamp)
     if moment - now > MAX_SKEW:
@@ -170,7 +172,7 @@ def _find(credentials: CredentialStore, claim: _Claim, token: str | None) -> Cre
     if credential is None:
         raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
     expected = (credential.session_token or "").encode()
-    if not hmac.compare_digest(expected, (token or "").encode()):
+    if not hmac.compare_digest(expected, (token or "").encode(errors="surrogateescape")):
         raise S3Error("InvalidToken", "The provided token is malformed or otherwise invalid.", status=400)
     return credential
 

@@ -54,7 +54,7 @@ def _key(raw: str) -> str:
 def _decode(raw: str) -> str:
     try:
         text = unquote_to_bytes(raw).decode("utf-8")
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise S3Error("InvalidURI") from None
     if "\x00" in text:
         raise S3Error("InvalidURI", "A key cannot hold a NUL byte.")

@@ -29,10 +29,12 @@ TRAILING: Final = frozenset({"STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AW
 class AwsChunkedDecoder:
     """Feed framed bytes, get the body's. signer: the request's signature, where chunks are signed too."""
 
-    def __init__(self, signer: Verified | None, *, has_trailer: bool) -> None:
+    def __init__(self, signer: Verified | None, *, has_trailer: bool, is_signed: bool | None = None) -> None:
+        """is_signed: whether chunks carry signatures; without a signer they are not checked (nobody signs)."""
         self.trailers: dict[str, str] = {}
         self.is_done = False
         self._signer = signer
+        self._is_signed = bool(signer) if is_signed is None else is_signed
         self._previous = signer.signature if signer else ""
         self._has_trailer = has_trailer
         self._data = bytearray()
@@ -68,7 +70,7 @@ class AwsChunkedDecoder:
         if line is None:
             return False
         match = _CHUNK.fullmatch(line)
-        if match is None or bool(match[2]) != bool(self._signer):
+        if match is None or bool(match[2]) != self._is_signed:
             raise S3Error("InvalidRequest", "An aws-chunked chunk header is malformed.")
         self._left = int(match[1], 16)
         self._signature = (match[2] or b"").decode()
@@ -139,15 +141,14 @@ class AwsChunkedDecoder:
         self._previous = self._signature
 
     def _check_trailer(self) -> None:
-        if self._signer is None or not self._has_trailer:
-            return
-        digest = hashlib.sha256(self._trailer_text).hexdigest()
-        self._check("AWS4-HMAC-SHA256-TRAILER", digest, self.trailers.pop("x-amz-trailer-signature", ""))
+        signature = self.trailers.pop("x-amz-trailer-signature", "")
+        if self._signer is not None and self._has_trailer:
+            self._check("AWS4-HMAC-SHA256-TRAILER", hashlib.sha256(self._trailer_text).hexdigest(), signature)
 
     def _check(self, algorithm: str, text: str, signature: str) -> None:
         assert self._signer is not None
         signed = "\n".join([algorithm, self._signer.timestamp, self._signer.scope, self._previous, text])
-        if not hmac.compare_digest(sign(self._signer.signing_key, signed), signature):
+        if not hmac.compare_digest(sign(self._signer.signing_key, signed).encode(), signature.encode()):
             raise S3Error("SignatureDoesNotMatch")
 
     def _line(self) -> bytes | None:

@@ -143,6 +143,12 @@ class CheckedBody:
             if value is None:
                 raise S3Error("MalformedTrailerError", f"The trailer {expected.trailer} is missing.", status=400)
             announced[expected.trailer] = decode_checksum(expected.trailer, value)
+        undeclared = (
+            set(checksum_headers(list(self._decoder.trailers))) - {expected.trailer} if self._decoder else set()
+        )
+        if undeclared:
+            # Nothing was computed for it while the body passed; unchecked it must not count.
+            raise S3Error("MalformedTrailerError", f"x-amz-trailer does not name {min(undeclared)}.", status=400)
         for name, wanted in announced.items():
             if self._hashers[name].digest() != wanted:
                 algorithm = name.rpartition("-")[2].upper()
@@ -175,7 +181,8 @@ def checked_body(headers: Mapping[str, str], verified: Verified | None, source: 
 def _decoder(declared: str, verified: Verified | None) -> AwsChunkedDecoder:
     if declared.startswith("STREAMING-") and declared not in SIGNED | TRAILING:
         raise S3Error("NotImplemented", f"x-amz-content-sha256: {declared} is not supported.")
-    return AwsChunkedDecoder(verified if declared in SIGNED else None, has_trailer=declared in TRAILING)
+    is_signed = declared in SIGNED
+    return AwsChunkedDecoder(verified if is_signed else None, has_trailer=declared in TRAILING, is_signed=is_signed)
 
 
 def _payload_sha256(declared: str) -> str | None:

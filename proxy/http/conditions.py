@@ -52,7 +52,7 @@ def _time(header: str | None) -> datetime | None:
         return None
     try:
         moment = parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None  # RFC 9110: a date that cannot be read is ignored
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -27,7 +27,7 @@ Tree: TypeAlias = str | Mapping[str, "Tree | None"] | Iterable[Mapping[str, "Tre
 def document(name: str, tree: Mapping[str, Tree | None], *, namespace: bool = True) -> bytes:
     """Write a document."""
     attribute = f' xmlns="{NAMESPACE}"' if namespace else ""
-    return f"{_DECLARATION}<{name}{attribute}>{_children(tree)}</{name}>".encode()
+    return f"{_DECLARATION}<{name}{attribute}>{_children(tree)}</{name}>".encode(errors="replace")
 
 
 def error_document(error: S3Error, *, resource: str, request_id: str, host_id: str) -> bytes:
@@ -97,10 +97,15 @@ def parse_delete(data: bytes) -> DeleteRequest:
 
 def _parse(data: bytes, name: str) -> ElementTree.Element:
     # No S3 document has a document type; without one there are no entities to expand.
-    if b"<!" in data.replace(b"<!--", b""):
+    # Decoded here, as UTF-8 alone: expat would also take UTF-16, in which the bytes of "<!" do not show.
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise S3Error("MalformedXML") from None
+    if "<!" in text.replace("<!--", ""):
         raise S3Error("MalformedXML")
     try:
-        root = ElementTree.fromstring(data)  # noqa: S314 - no document type, bounded size
+        root = ElementTree.fromstring(text)  # noqa: S314 - no document type, bounded size
     except ElementTree.ParseError:
         raise S3Error("MalformedXML") from None
     for element in root.iter():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +19,11 @@ from s4weights.codec.container import (
 )
 from s4weights.codec.decode import read_tail
 from s4weights.codec.encode import Encoder
-from s4weights.codec.engines import choose_engine
+from s4weights.codec.engines import Engine, choose_engine
 from s4weights.codec.engines.payload import read_planes
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import ElementType, Layout
-from s4weights.files import encode_all
+from s4weights.files import Progress, encode_all
 
 _CHUNK_BYTES = 1 << 20
 
@@ -46,13 +47,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """is_container: whether the file is one already; otherwise the rows say what it would be."""
+    """is_container: whether the file is one already; otherwise the rows say what it would be.
+
+    engine: what encoded and verified the frames; None for a container, whose frames are not decoded here.
+    """
 
     kind: str
     is_container: bool
     logical_bytes: int
     stored_bytes: int
     rows: list[Row]
+    seconds: float
+    engine: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +69,53 @@ class _FrameFacts:
     modes: list[str]
 
 
-def inspect_file(path: Path, *, engine: str = "auto") -> Anatomy:
+def inspect_file(path: Path, *, engine: Engine | None = None, progress: Progress = lambda _: None) -> Anatomy:
     """Take a file apart. Raises: FormatError where it is a damaged container; OSError."""
+    started_s = time.monotonic()
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         try:
             check_header(file.read(HEADER_BYTES))
         except FormatError:
             file.seek(0)
-            return _foresee(file, engine)
-        return _dissect(file, size)
+            return _foresee(file, engine or choose_engine(), progress, started_s)
+        return _dissect(file, size, progress, started_s)
 
 
-def _dissect(file: BinaryIO, size: int) -> Anatomy:
+def _dissect(file: BinaryIO, size: int, progress: Progress, started_s: float) -> Anatomy:
     file.seek(max(0, size - TRAILER_BYTES))
     trailer = read_tail(file.read(), object_bytes=size).trailer
     file.seek(trailer.index_offset)
     tail = read_tail(file.read(), object_bytes=size)
     if tail.index is None:
         raise FormatError(f"index: expected it at stored byte {trailer.index_offset}, found nothing")
-    facts = [_read_facts(file, span) for span in tail.index.spans()]
+    facts = []
+    for span in tail.index.spans():
+        facts.append(_read_facts(file, span))
+        progress(span.stored_bytes)
     about = tail.index.about
     return Anatomy(
         str(about.get("kind", "unknown")),
         True,
         trailer.logical_bytes,
         size,
-        _rows(about.get("segments", []), facts),
+        _rows(_checked_segments(about.get("segments", [])), facts),
+        time.monotonic() - started_s,
     )
+
+
+def _checked_segments(segments: Any) -> list[list[Any]]:
+    """The index's table, which nothing that decodes has looked at. Raises: FormatError."""
+    end = 0
+    for number, row in enumerate(segments if isinstance(segments, list) else [segments]):
+        match row:
+            case [int(start), int(length), str(), None | str(), None | list()] if start >= end and length >= 0:
+                end = start + length
+            case _:
+                raise FormatError(
+                    f"index: segment {number}: expected [start, length, type, name, shape] from byte {end} on, found {row!r:.100}"
+                )
+    return list(segments)
 
 
 def _read_facts(file: BinaryIO, span: FrameSpan) -> _FrameFacts:
@@ -104,21 +129,30 @@ def _read_facts(file: BinaryIO, span: FrameSpan) -> _FrameFacts:
     return _FrameFacts(span.start, span.end, span.stored_bytes, modes)
 
 
-def _foresee(file: BinaryIO, engine: str) -> Anatomy:
+def _foresee(file: BinaryIO, engine: Engine, progress: Progress, started_s: float) -> Anatomy:
     encoder = Encoder()
     facts = []
 
     def chunks() -> Iterator[bytes]:
         while chunk := file.read(_CHUNK_BYTES):
+            progress(len(chunk))
             yield chunk
 
-    for frame in encode_all(encoder, chunks(), choose_engine(engine)):
+    for frame in encode_all(encoder, chunks(), engine):
         modes = [mode.name.lower() for mode in frame.modes] or ["raw"]
         facts.append(_FrameFacts(frame.start, frame.start + frame.logical_bytes, len(frame.stored), modes))
     tail = encoder.finish()
     stored = HEADER_BYTES + encoder.totals.stored_bytes + len(tail)
     kind = encoder.kind.value if encoder.kind else "unknown"
-    return Anatomy(kind, False, encoder.totals.logical_bytes, stored, _rows(encoder.segments, facts))
+    return Anatomy(
+        kind,
+        False,
+        encoder.totals.logical_bytes,
+        stored,
+        _rows(encoder.segments, facts),
+        time.monotonic() - started_s,
+        engine.name,
+    )
 
 
 def _rows(segments: list[list[Any]], facts: list[_FrameFacts]) -> list[Row]:

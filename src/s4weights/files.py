@@ -24,7 +24,7 @@ SUFFIX: Final = ".s4w"
 _CHUNK_BYTES: Final = 1 << 20
 
 Progress = Callable[[int], None]
-"""Called with the logical bytes done since the last call."""
+"""Called with the bytes of the source read since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,15 @@ def pack_file(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Write source as a container. target appears when it is whole. Raises: OSError, FileExistsError."""
+    """Write source as a container. target appears when it is whole, and is never source itself.
+
+    Raises: OSError; FileExistsError.
+    """
     engine = engine or choose_engine()
     started_s = time.monotonic()
     encoder = Encoder()
     md5 = hashlib.md5(usedforsecurity=False)
-    with source.open("rb") as reading, _new_file(target, force=force) as writing:
+    with source.open("rb") as reading, _new_file(target, source, force=force) as writing:
         writing.write(encoder.start())
         for frame in encode_all(encoder, _chunks(reading, md5.update, progress), engine, threads):
             writing.write(frame.stored)
@@ -86,19 +89,20 @@ def unpack_file(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Write the body of a container; every hash of it is checked. target appears when it is whole.
+    """Write the body of a container; every hash of it is checked. target appears when it is whole, and is never source.
 
     Raises: FormatError where source is no whole container; OSError, FileExistsError.
     """
     engine = engine or choose_engine()
     started_s = time.monotonic()
-    frames = 0
-    with source.open("rb") as reading, _new_file(target, force=force) as writing:
+    frames = at = 0
+    with source.open("rb") as reading, _new_file(target, source, force=force) as writing:
         for body in iter_body(reading, engine, where=str(source)):
             writing.write(body)
             frames += 1
             if progress is not None:
-                progress(len(body))
+                progress(reading.tell() - at)
+            at = reading.tell()
         logical_bytes = writing.tell()
     return Report(
         kind="container",
@@ -144,8 +148,10 @@ def _chunks(source: BinaryIO, hash_update: Callable[[bytes], object], progress: 
 
 
 @contextmanager
-def _new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
+def _new_file(target: Path, source: Path, *, force: bool) -> Iterator[BinaryIO]:
     """A file that is at target when the block ends well, durable and whole, and nowhere when it does not."""
+    if target.exists() and target.samefile(source):
+        raise FileExistsError(f"{target} is the source itself: say where else to write")
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists: use --force to replace it")
     fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -159,6 +165,16 @@ def _new_file(target: Path, *, force: bool) -> Iterator[BinaryIO]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(target)
+        _sync_folder(target.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    # The name is durable only when its folder is.
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from s4weights.anatomy import Anatomy, Row, inspect_file, untyped
+from s4weights.codec.engines import choose_engine
 
-from .output import size
+from .output import natural, printable, progress_bar, size
 
 _TERMINAL_ROWS: Final = 40
 
@@ -30,21 +31,25 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
-    parser.add_argument("--limit", type=int, help=f"rows at most ({_TERMINAL_ROWS} on a terminal, else all)")
+    parser.add_argument(
+        "--limit", type=natural, metavar="N", help=f"rows at most ({_TERMINAL_ROWS} on a terminal, else all)"
+    )
     parser.add_argument("--json", action="store_true", help="one object a line: the tensors, then the whole")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Inspect one file."""
-    anatomy = inspect_file(options.file, engine=options.engine)
+    source: Path = options.file
+    with progress_bar(f"inspect {source.name}", source.stat().st_size) as progress:
+        anatomy = inspect_file(source, engine=choose_engine(options.engine), progress=progress)
     if options.json:
         _print_json(anatomy)
     else:
         limit = options.limit
         if limit is None and sys.stdout.isatty():
             limit = _TERMINAL_ROWS
-        _print_table(options.file, anatomy, limit)
+        _print_table(source, anatomy, limit)
     return 0
 
 
@@ -65,6 +70,9 @@ def _print_json(anatomy: Anatomy) -> None:
         "is_container": anatomy.is_container,
         "logical_bytes": anatomy.logical_bytes,
         "stored_bytes": anatomy.stored_bytes,
+        "seconds": round(anatomy.seconds, 3),
+        "engine": anatomy.engine,
+        "verified": not anatomy.is_container,
         "typed_bytes": sum(row.logical_bytes for row in anatomy.rows if not untyped(row)),
     }
     sys.stdout.write(json.dumps(whole) + "\n")
@@ -82,14 +90,17 @@ def _print_table(path: Path, anatomy: Anatomy, limit: int | None) -> None:
     table.add_column("modes")
     for row in [*shown, *_sums(anatomy.rows)]:
         table.add_row(*_cells(row))
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    # Names are a file's: [brackets] and :colons: in them are no markup.
+    console = Console(width=None if sys.stdout.isatty() else 200, markup=False, emoji=False, highlight=False)
     console.print(table)
     if len(shown) < len(tensors):
         console.print(f"... and {len(tensors) - len(shown)} more tensors (--limit)")
     ratio = anatomy.logical_bytes / anatomy.stored_bytes if anatomy.stored_bytes else 1.0
     verb = "stored" if anatomy.is_container else "would be stored"
+    how = f"{anatomy.engine}, verified" if anatomy.engine else "not decoded"
     console.print(
-        f"{path}: {anatomy.kind}, {size(anatomy.logical_bytes)} {verb} in {size(anatomy.stored_bytes)}, ratio {ratio:.3f}",
+        f"{path}: {printable(anatomy.kind)}, {size(anatomy.logical_bytes)} {verb} in {size(anatomy.stored_bytes)}, "
+        f"ratio {ratio:.3f}, {anatomy.seconds:.2f} s, {how}",
         soft_wrap=True,
     )
 
@@ -109,8 +120,8 @@ def _cells(row: Row) -> list[str]:
     shape = "x".join(map(str, row.shape)) if row.shape is not None else ""
     modes = " ".join(sorted(row.modes)[:4])
     return [
-        row.name or "",
-        row.element,
+        printable(row.name or ""),
+        printable(row.element),
         shape,
         str(row.logical_bytes),
         f"{row.stored_bytes:.0f}",

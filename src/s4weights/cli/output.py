@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from s4weights.files import Progress as Advance
 from s4weights.files import Report
+
+_LINE_EVERY_S: Final = 10.0
+
+
+def natural(text: str) -> int:
+    """An argument that is a whole number from 0 on."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
+    return int(text)
+
+
+def printable(text: str) -> str:
+    """Text from a file, safe on a terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def size(number: float) -> str:
@@ -26,13 +43,13 @@ def size(number: float) -> str:
 
 @contextmanager
 def progress_bar(text: str, total: int) -> Iterator[Advance]:
-    """A bar on stderr, on a terminal only."""
+    """On stderr: a bar on a terminal, else a line now and then."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda _: None
+        yield _lines(text, total)
         return
     columns = (
-        "{task.description}",
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -41,6 +58,20 @@ def progress_bar(text: str, total: int) -> Iterator[Advance]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda done: bar.advance(task, done)
+
+
+def _lines(text: str, total: int) -> Advance:
+    done, told_s = 0, time.monotonic()
+
+    def advance(more: int) -> None:
+        nonlocal done, told_s
+        done += more
+        now_s = time.monotonic()
+        if now_s - told_s >= _LINE_EVERY_S:
+            told_s = now_s
+            sys.stderr.write(f"{text}: {size(done)} of {size(total)}\n")
+
+    return advance
 
 
 def print_report(report: Report, source: str, target: str, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from s4weights.codec.engines import choose_engine
 from s4weights.files import SUFFIX, pack_file
 
-from .output import print_report, progress_bar
+from .output import natural, print_report, progress_bar
 
 
 def add_parser(commands: Any) -> None:
@@ -24,7 +24,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=f"by default FILE{SUFFIX}")
     parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
-    parser.add_argument("--threads", type=int, default=0, help="one a processor by default")
+    parser.add_argument("--threads", type=natural, default=0, metavar="N", help="one a processor by default")
     parser.add_argument("--force", action="store_true", help="replace OUT where it exists")
     parser.add_argument("--json", action="store_true", help="the report as one object")
     parser.set_defaults(run=run)

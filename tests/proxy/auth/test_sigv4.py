@@ -127,7 +127,7 @@ def test_presigned_urls_expire():
         verify("GET", path, query, headers, KNOWN, datetime.now(UTC) + timedelta(seconds=32))
 
 
-@pytest.mark.parametrize("expires", ["0", "604801", "-1", "x", "", "١"])
+@pytest.mark.parametrize("expires", ["0", "604801", "-1", "x", "", "١", "0000086400999", "000001" + "9" * 5000])
 def test_expiry_times_that_cannot_be(expires):
     path, query, headers = presigned()
     with pytest.raises(S3Error, match="AuthorizationQueryParametersError"):
@@ -168,3 +168,18 @@ def test_no_repr_shows_a_secret():
     shown = repr(Credential("AKIA", "my-secret", "my-token"))
     assert "my-secret" not in shown
     assert "my-token" not in shown
+
+
+@pytest.mark.parametrize("name", ["x-amz-meta-a", "x-amz-security-token", "authorization"])
+def test_headers_that_are_not_utf_8_are_refused_by_name(name):
+    path, query, headers = signed(credentials=Credentials("ASIA", "other", "token+/="))
+    damage = lambda old: old.replace("/us-", "/\udcffus-") if "/us-" in old else old + "\udcff"  # noqa: E731
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch|InvalidToken|AuthorizationHeaderMalformed"):
+        verify("GET", path, query, changed(headers, name, damage), KNOWN)
+
+
+def test_losing_all_keys_does_not_open_the_door():
+    store = CredentialStore([Credential("one", "1")])
+    store.rotate([])
+    assert store
+    assert store.find("one")

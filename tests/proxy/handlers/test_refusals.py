@@ -112,6 +112,11 @@ async def test_an_aws_chunked_body_with_a_right_trailer_is_stored_without_its_fr
         (framed(BODY, trailer=f"x-amz-checksum-crc32:{b64(bytes(4))}\r\n"), len(BODY), "BadDigest"),
         (framed(BODY), len(BODY), "MalformedTrailerError"),
         (framed(BODY, trailer="no colon\r\n"), len(BODY), "MalformedTrailerError"),
+        (
+            framed(BODY, trailer=f"x-amz-checksum-crc32:{CRC}\r\nx-amz-checksum-sha1:{b64(bytes(20))}\r\n"),
+            len(BODY),
+            "MalformedTrailerError",
+        ),
         (framed(BODY, trailer=f"x-amz-checksum-crc32:{CRC}\r\n"), len(BODY) + 1, "IncompleteBody"),
         (framed(BODY, trailer=f"x-amz-checksum-crc32:{CRC}\r\n"), len(BODY) - 1, "InvalidRequest"),
         (framed(BODY, trailer=f"x-amz-checksum-crc32:{CRC}\r\n")[:-3], len(BODY), "IncompleteBody"),
@@ -207,3 +212,15 @@ async def test_our_own_keys_are_closed(service):
     for method in ("GET", "PUT", "DELETE"):
         status, _, body = await service.send(method, path, service.signed(method, path, {"content-length": "0"}))
         assert (status, code_of(body)) == (403, "AccessDenied")
+
+
+@pytest.mark.parametrize(("signed_body", "status", "left"), [(None, 200, []), (b"other", 400, ["key"])])
+async def test_a_document_without_length_is_checked_against_its_signed_hash(service, signed_body, status, left):
+    await put(service, {})
+    path = f"/{BUCKET}?delete"
+    data = b"<Delete><Object><Key>key</Key></Object></Delete>"
+    digest = hashlib.sha256(signed_body or data).hexdigest()
+    headers = service.signed("POST", path, {"x-amz-content-sha256": digest, "transfer-encoding": "chunked"})
+    body = f"{len(data):x}\r\n".encode() + data + b"\r\n0\r\n\r\n"
+    assert (await service.send("POST", path, headers, body))[0] == status
+    assert service.stored() == left

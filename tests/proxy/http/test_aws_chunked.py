@@ -129,3 +129,14 @@ def test_an_unsigned_chunk_within_a_signed_body_is_refused():
 def test_a_signed_chunk_that_would_fill_memory_is_refused():
     with pytest.raises(S3Error, match="longer than"):
         decode(b"ffffffff;chunk-signature=" + b"0" * 64 + b"\r\n", signer())
+
+
+def test_where_nobody_signs_signed_chunks_are_unpacked_unchecked():
+    decoder = AwsChunkedDecoder(None, has_trailer=False, is_signed=True)
+    assert b"".join(decoder.feed(EXAMPLE)) == BODY
+    decoder.finish()
+
+
+def test_a_trailer_signature_of_other_bytes_than_ascii_does_not_match():
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+        decode(signed_with_trailer("x-amz-checksum-crc32:AAAAAA==", "é"), signer(), has_trailer=True)

@@ -87,6 +87,7 @@ AT, BEFORE, AFTER = (f"Thu, 01 Jan 2026 {time} GMT" for time in ("12:00:00", "11
         ({"if_match": '"abc"', "if_unmodified_since": BEFORE}, True),
         ({"if_none_match": '"x"', "if_modified_since": AFTER}, True),
         ({"if_modified_since": "yesterday"}, True),
+        ({"if_modified_since": "Thu, 01 Jan 2026 12:00:00 +99999999999999999999"}, True),
     ],
 )
 def test_conditional_reads(conditions, expected):
@@ -126,6 +127,9 @@ def test_documents_are_read_with_and_without_namespace():
         b"<CompleteMultipartUpload><Part><PartNumber>x</PartNumber><ETag>e</ETag></Part></CompleteMultipartUpload>",
         b'<!DOCTYPE a [<!ENTITY b "c">]><CompleteMultipartUpload/>',
         b'<?xml version="1.0"?><!DOCTYPE a SYSTEM "file:///etc/passwd"><CompleteMultipartUpload/>',
+        '<!DOCTYPE a [<!ENTITY e "e">]><CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>&e;</ETag></Part></CompleteMultipartUpload>'.encode(
+            "utf-16"
+        ),
     ],
 )
 def test_documents_that_are_refused(data):
