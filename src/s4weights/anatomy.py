@@ -113,7 +113,8 @@ def _checked_segments(segments: Any) -> list[list[Any]]:
                 end = start + length
             case _:
                 raise FormatError(
-                    f"index: segment {number}: expected [start, length, type, name, shape] from byte {end} on, found {row!r:.100}"
+                    f"index: segment {number}: expected [start, length, type, name, shape] from byte {end} on, "
+                    f"found {row!r:.100}"
                 )
     return list(segments)
 

@@ -122,7 +122,7 @@ def _cells(row: Row) -> list[str]:
     return [
         printable(row.name or ""),
         printable(row.element),
-        shape,
+        printable(shape),
         str(row.logical_bytes),
         f"{row.stored_bytes:.0f}",
         f"{row.ratio:.3f}",

@@ -1,0 +1,158 @@
+"""The benchmarks measure what they say: true checkpoints, the right bound, their own section of the results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load
+
+from tests.codec.samples import normal, safetensors_raw
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch):
+    """The scripts' folder to import from, and one thread: other tests run beside these."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def checkpoints(folder: Path, precision: str, steps: list[int]) -> list[Path]:
+    from train_gpt import save_checkpoints
+
+    return list(save_checkpoints(folder, "tiny", precision, steps))
+
+
+@pytest.mark.parametrize(
+    ("precision", "model", "state"),
+    [
+        ("fp32", torch.float32, torch.float32),
+        ("mixed", torch.bfloat16, torch.float32),
+        ("bf16", torch.bfloat16, torch.bfloat16),
+    ],
+)
+def test_a_checkpoint_holds_what_a_resumed_run_needs(tmp_path, precision, model, state):
+    whole, weights = checkpoints(tmp_path, precision, [2])
+    loaded = torch.load(whole, weights_only=True)
+    assert loaded["step"] == 2
+    assert {tensor.dtype for tensor in loaded["model"].values()} == {model}
+    assert {one[name].dtype for one in loaded["optimizer"]["state"].values() for name in ("exp_avg", "exp_avg_sq")} == {
+        state
+    }
+    assert ("master" in loaded) is (precision == "mixed")
+    for name, tensor in loaded.get("master", {}).items():
+        assert torch.equal(tensor.to(model), loaded["model"][name])
+    stored = load(weights.read_bytes())
+    assert all(torch.equal(stored[name], tensor) for name, tensor in loaded["model"].items())
+
+
+def test_the_same_seed_makes_the_same_weights_and_steps_change_them(tmp_path):
+    once, twice = (load(checkpoints(tmp_path / name, "mixed", [2])[1].read_bytes()) for name in "ab")
+    later = load(checkpoints(tmp_path / "c", "mixed", [4])[1].read_bytes())
+    assert all(torch.equal(once[name], twice[name]) for name in once)
+    assert not all(torch.equal(once[name], later[name]) for name in once)
+
+
+def test_training_learns():
+    from train_gpt import Run
+
+    run = Run("tiny", "mixed")
+    first = run.train(1)
+    assert run.train(7) < 0.8 * first
+
+
+def tensor_file(data: bytes) -> bytes:
+    header = {"w": {"dtype": "BF16", "shape": [len(data) // 2], "data_offsets": [0, len(data)]}}
+    return safetensors_raw(header, data)
+
+
+@pytest.mark.parametrize(
+    ("words", "bits"),
+    [
+        (np.full(1 << 16, 0x3F80), 0),
+        (np.arange(1 << 16), 16),
+        (np.arange(1 << 16) & 0x8000, 1),
+        (np.arange(1 << 16) & 0x7F80, 8),
+        (np.arange(1 << 16) & 0x007F, 7),
+    ],
+    ids=["constant", "all", "sign", "exponent", "mantissa"],
+)
+def test_the_bound_is_the_entropy_of_the_fields(words, bits):
+    from size_bench import order0_bound, pack
+
+    body = tensor_file(words.astype("<u2").tobytes())
+    untyped = len(body) - 2 * len(words)
+    assert order0_bound(body, pack(body)[1].segments) == pytest.approx(untyped + len(words) * bits / 8)
+
+
+def test_bf16_weights_take_at_most_a_hundredth_more_than_the_bound():
+    from size_bench import order0_bound, pack
+
+    body = tensor_file(normal(2 << 20))
+    container, encoder, _ = pack(body)
+    assert 0.99 < len(container) / order0_bound(body, encoder.segments) <= 1.01
+
+
+def test_speeds_are_of_every_step():
+    from size_bench import pack, speeds
+
+    body = tensor_file(normal(1 << 18))
+    container, _, frames = pack(body)
+    assert min(speeds(body, container, frames, 1).values()) > 0
+
+
+@pytest.mark.parametrize("step", [1 << 20, 999_983])
+def test_the_body_of_the_memory_benchmark_is_a_checkpoint_however_it_is_read(step):
+    from memory_bench import Checkpoint
+    from size_bench import pack
+
+    size = (32 << 20) + 5000
+    source = Checkpoint(size)
+    pieces = []
+    while piece := source.read(step):
+        pieces.append(piece)
+    body = b"".join(pieces)
+    source.seek(20 << 20)
+    assert source.read(4096) == body[20 << 20 :][:4096]
+    assert len(body) == size
+    assert load(body)["weight"].dtype is torch.bfloat16
+    assert 1.4 < size / len(pack(body)[0]) < 1.6
+
+
+@pytest.mark.e2e
+def test_memory_is_measured_while_a_body_comes_back_identical():
+    from memory_bench import measure
+
+    size, idle, put, get, ratio, *_, identical = measure(16 << 20)
+    assert (size, identical) == ("0.015625 GiB", "yes")
+    assert 0 < int(idle) <= int(put) <= int(get)
+    assert float(ratio) > 1.4
+
+
+def test_a_section_of_the_results_is_replaced_and_the_others_stay(tmp_path, monkeypatch):
+    import results
+
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "RESULTS.md")
+    for title, text in [("One", "old"), ("Two", "two"), ("Three", "three"), ("One", "new"), ("Three", "3")]:
+        results.write_section(title, text)
+    written = (tmp_path / "RESULTS.md").read_text()
+    assert [line for line in written.splitlines() if line][2:] == [
+        *("## One", "new", "## Two", "two", "## Three", "3"),
+    ]
+
+
+def test_random_bytes_cost_headers_index_and_trailer_only():
+    from size_bench import pack
+
+    noise = os.urandom(4 << 20)
+    container, encoder, _ = pack(noise)
+    assert encoder.totals.frames == 4
+    assert len(container) - len(noise) <= 16 + 4 * 40 + 300 + 128
