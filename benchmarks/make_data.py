@@ -65,9 +65,8 @@ def main() -> None:
     parser.add_argument("--size", default="small", choices=("tiny", "small"))
     parser.add_argument("--steps", type=int, nargs="+", default=[200])
     options = parser.parse_args()
-    for precision in PRECISIONS:
-        for path in save_checkpoints(DATA, options.size, precision, options.steps):
-            print(path.name, path.stat().st_size)
+    for path in save_checkpoints(DATA, options.size, PRECISIONS, options.steps):
+        print(path.name, path.stat().st_size)
     for requirement in PACKAGES:
         path = package_file(requirement)
         print(path.name, path.stat().st_size)

@@ -17,7 +17,7 @@ from typing import Any
 import make_data
 import numpy as np
 from results import machine, markdown_table, write_section
-from train_gpt import save_checkpoints
+from train_gpt import PRECISIONS, save_checkpoints
 
 from s4weights.codec.decode import decode_frame, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
@@ -119,8 +119,7 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print only")
     options = parser.parse_args()
     paths = [make_data.package_file(requirement) for requirement in make_data.PACKAGES]
-    for precision in ("fp32", "mixed", "bf16"):
-        paths += save_checkpoints(make_data.DATA, options.size, precision, [options.steps])
+    paths += save_checkpoints(make_data.DATA, options.size, PRECISIONS, [options.steps])
     rows, records = [], []
     for path in paths:
         body = path.read_bytes()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,17 +87,18 @@ def source_text(limit: int = 4 << 20) -> torch.Tensor:
 
 
 class Run:
-    """A training run. mixed: the checkpoint holds a bf16 model beside fp32 master weights, m and v, as GPU runs keep them.
+    """A training run, whose weights are bf16 or fp32.
 
-    Steps of a mixed run are computed in fp32, since CPUs are slow in bf16. Passes in bf16 (autocast) were tried: the
-    checkpoints of 100 steps then take the same stored bytes within 0.01 %.
+    Of a run in fp32 two checkpoints are kept: `fp32`, and `mixed`, a bf16 model beside fp32 master weights, m and v, as GPU
+    runs keep them. Steps of a mixed run are computed in fp32, since CPUs are slow in bf16. Passes in bf16 (autocast) were
+    tried: the checkpoints of 100 steps then take the same stored bytes within 0.01 %.
     """
 
-    def __init__(self, size: str, precision: str, *, seed: int = 0, batch: int = 16) -> None:
+    def __init__(self, size: str, *, bf16: bool, seed: int = 0, batch: int = 16) -> None:
         torch.manual_seed(seed)
-        self.size, self.precision, self.batch = SIZES[size], precision, batch
+        self.size, self.batch = SIZES[size], batch
         self.model = GPT(self.size)
-        if precision == "bf16":
+        if bf16:
             self.model.bfloat16()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, weight_decay=0.1)
         self.text = source_text()
@@ -117,42 +118,54 @@ class Run:
             self.step += 1
         return float(loss.detach())
 
-    def model_state(self) -> dict[str, torch.Tensor]:
+    def model_state(self, precision: str) -> dict[str, torch.Tensor]:
         """The weights that inference would load."""
-        dtype = torch.float32 if self.precision == "fp32" else torch.bfloat16
+        dtype = torch.float32 if precision == "fp32" else torch.bfloat16
         return {name: tensor.detach().to(dtype).contiguous() for name, tensor in self.model.state_dict().items()}
 
-    def checkpoint(self) -> dict[str, Any]:
+    def checkpoint(self, precision: str) -> dict[str, Any]:
         """All that a resumed run needs: model, optimizer and, in mixed precision, the master weights."""
         state: dict[str, Any] = {
             "step": self.step,
-            "model": self.model_state(),
+            "model": self.model_state(precision),
             "optimizer": self.optimizer.state_dict(),
         }
-        if self.precision == "mixed":
+        if precision == "mixed":
             state["master"] = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
         return state
 
 
-def save_checkpoints(folder: Path, size: str, precision: str, steps: list[int]) -> Iterator[Path]:
-    """Train and write PRECISION-STEP.pt and .safetensors at each of the steps; files that are there stay."""
-    paths = [folder / f"gpt-{size}-{precision}-{step}{end}" for step in steps for end in (".pt", ".safetensors")]
-    if not all(path.exists() for path in paths):
+def save_checkpoints(folder: Path, size: str, precisions: Sequence[str], steps: Sequence[int]) -> list[Path]:
+    """Train and write gpt-SIZE-PRECISION-STEP.pt and .safetensors at each of the steps; files that are there stay."""
+    for names, bf16 in ((("fp32", "mixed"), False), (("bf16",), True)):
+        wanted = [name for name in names if name in precisions]
+        if all(path.exists() for path in _paths(folder, size, wanted, steps)):
+            continue
         folder.mkdir(parents=True, exist_ok=True)
-        run = Run(size, precision)
+        run = Run(size, bf16=bf16)
         for step in steps:
             run.train(step - run.step)
-            stem = folder / f"gpt-{size}-{precision}-{step}"
-            torch.save(run.checkpoint(), f"{stem}.pt")
-            save_file(run.model_state(), f"{stem}.safetensors")
-    yield from paths
+            for precision in wanted:
+                pt, safetensors = _paths(folder, size, [precision], [step])
+                torch.save(run.checkpoint(precision), pt)
+                save_file(run.model_state(precision), safetensors)
+    return _paths(folder, size, precisions, steps)
+
+
+def _paths(folder: Path, size: str, precisions: Sequence[str], steps: Sequence[int]) -> list[Path]:
+    return [
+        folder / f"gpt-{size}-{precision}-{step}{end}"
+        for precision in precisions
+        for step in steps
+        for end in (".pt", ".safetensors")
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "data")
     parser.add_argument("--size", choices=SIZES, default="tiny")
-    parser.add_argument("--precision", choices=PRECISIONS, default="mixed")
+    parser.add_argument("--precision", choices=PRECISIONS, nargs="+", default=["mixed"])
     parser.add_argument("--steps", type=int, nargs="+", default=[20])
     options = parser.parse_args()
     for path in save_checkpoints(options.folder, options.size, options.precision, options.steps):

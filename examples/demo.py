@@ -174,7 +174,7 @@ def main() -> int:
     BUCKETS.mkdir(parents=True)
     started = time.monotonic()
     console.print("Training a small GPT (bf16 model, fp32 master weights and AdamW state) ...")
-    checkpoint, weights = save_checkpoints(DEMO / "checkpoints", "tiny", "mixed", STEPS)
+    checkpoint, weights = save_checkpoints(DEMO / "checkpoints", "tiny", ["mixed"], STEPS)
     console.print(f"... {time.monotonic() - started:.1f} s. Saving its checkpoint through the proxy:\n")
     with proxy() as endpoint:
         options = {"endpoint_url": endpoint, "region_name": "us-east-1"}

@@ -40,6 +40,11 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def program_path() -> Path:
+    """Where SeaweedFS is, or would be: on the path, or beside this Python."""
+    return Path(shutil.which("weed") or Path(sys.executable).parent / "weed")
+
+
 class SeaweedFS:
     """One server in a folder, for the length of a block."""
 
@@ -51,6 +56,10 @@ class SeaweedFS:
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._ports[3]}"
+
+    def users(self) -> dict[str, tuple[str, str]]:
+        """Who may sign: name, access key, secret key."""
+        return {"tests": (ACCESS_KEY, SECRET_KEY)}
 
     def environment(self) -> dict[str, str]:
         return {
@@ -70,12 +79,15 @@ class SeaweedFS:
         )
 
     def __enter__(self) -> Self:
-        program = shutil.which("weed") or str(Path(sys.executable).parent / "weed")
+        program = str(program_path())
         master, volume, filer, s3 = self._ports
         identities = self._folder / "identities.json"
         actions = ["Admin", "Read", "List", "Tagging", "Write"]
-        keys = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
-        identities.write_text(json.dumps({"identities": [{"name": "tests", "credentials": keys, "actions": actions}]}))
+        rows = [
+            {"name": name, "credentials": [{"accessKey": access, "secretKey": secret}], "actions": actions}
+            for name, (access, secret) in self.users().items()
+        ]
+        identities.write_text(json.dumps({"identities": rows}))
         data = self._folder / "data"
         data.mkdir()
         command = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import zlib
 from collections.abc import Callable
@@ -66,7 +65,7 @@ def decode_checksum(header: str, value: str) -> bytes:
     """The bytes of a checksum header. Raises: S3Error InvalidRequest."""
     try:
         raw = base64.b64decode(value, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one, and so is a character beyond ASCII
         raw = b""
     if len(raw) != len(new_hasher(header).digest()):
         raise S3Error("InvalidRequest", f"Value for {header} header is invalid.")
@@ -77,7 +76,7 @@ def decode_content_md5(value: str) -> bytes:
     """Raises: S3Error InvalidDigest."""
     try:
         raw = base64.b64decode(value, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one, and so is a character beyond ASCII
         raw = b""
     if len(raw) != 16:
         raise S3Error("InvalidDigest")

@@ -6,7 +6,7 @@ where the bucket cannot be reached.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeAlias
@@ -49,17 +49,23 @@ class ObjectInfo:
 
 @dataclass(slots=True)
 class ObjectBody:
-    """An answer to get(): the object's info (size: the whole object's), and the bytes of the range asked for."""
+    """An answer to get(): the object's info (size: the whole object's), and the bytes of the range asked for.
+
+    release: gives the connection or file back, also where chunks was never begun (a generator then runs no `finally`).
+    """
 
     info: ObjectInfo
     chunks: AsyncIterator[bytes]
     length: int
+    release: Callable[[], None] | None = None
 
     async def aclose(self) -> None:
         """Give the connection back without reading to the end."""
         close = getattr(self.chunks, "aclose", None)
         if close is not None:
             await close()
+        if self.release is not None:
+            self.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +215,7 @@ class Upstream(Protocol):
     ) -> Stored: ...
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
-        """Drop the upload and its parts; one that is gone already is no error."""
+        """Drop the upload and its parts. One that is gone may raise S3Error NoSuchUpload: not every server tells."""
 
     async def list_uploads(self, bucket: str, *, prefix: str = "") -> Sequence[Upload]: ...
 

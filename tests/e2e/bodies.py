@@ -37,5 +37,5 @@ def load() -> list[RealFile]:
     from train_gpt import save_checkpoints
 
     paths = [package_file(requirement) for requirement in PACKAGES]
-    paths += save_checkpoints(DATA, "tiny", "mixed", [30])
+    paths += save_checkpoints(DATA, "tiny", ["mixed"], [30])
     return [RealFile(path.name, path) for path in paths]

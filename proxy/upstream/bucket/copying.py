@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upstream
 
 from .faults import translated
+
+_log = logging.getLogger(__name__)
 
 _PART_BYTES: Final = 1 << 30
 _AT_ONCE: Final = 8
@@ -44,10 +48,18 @@ async def copy_in_parts(
                 )
         return Part(number, answer["CopyPartResult"]["ETag"].strip('"'), last + 1 - first)
 
+    starts = range(0, size, _PART_BYTES)
+    tasks = [asyncio.create_task(copy_part(number, first)) for number, first in enumerate(starts, 1)]
     try:
-        starts = range(0, size, _PART_BYTES)
-        parts = await asyncio.gather(*(copy_part(number, first) for number, first in enumerate(starts, 1)))
+        parts = await asyncio.gather(*tasks)
         return await upstream.complete_upload(bucket, key, upload_id, parts, conditions)
     except BaseException:
-        await upstream.abort_upload(bucket, key, upload_id)
+        # A part that arrives after the abort would stay, and cost, for ever.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await upstream.abort_upload(bucket, key, upload_id)
+        except (S3Error, UpstreamError) as error:
+            _log.warning("upload of %s/%s could not be aborted upstream: %s", bucket, key, error)
         raise

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import aiohttp
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, ParamValidationError
 
 from s4weights.proxy.errors import S3Error, UpstreamError
 
@@ -42,5 +42,8 @@ def translated(what: str) -> Iterator[None]:
             status=status,
             **{k: str(v) for k, v in fields.items() if k.isalnum()},
         ) from error
+    except ParamValidationError as error:
+        # Found before anything was sent, so it would be found again: not a fault of the bucket.
+        raise S3Error("InvalidArgument", f"{what}: {error}") from error
     except (BotoCoreError, HTTPClientError, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         raise UpstreamError(f"{what}: {type(error).__name__}: {error}") from error

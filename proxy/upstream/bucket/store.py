@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -35,6 +36,8 @@ from .shapes import Shapes, answer_headers
 
 CONNECTIONS: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
+# A readiness probe does not wait for botocore's retries.
+_CHECK_S: Final = 5.0
 # S3 copies up to this in one call.
 _MAX_COPY_BYTES: Final = 5 << 30
 
@@ -85,8 +88,13 @@ class BucketUpstream:
 
     async def check(self) -> None:
         """See Upstream."""
-        with contextlib.suppress(S3Error):  # an answer, whatever it says
-            await self.list_buckets()
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                await self.list_buckets()
+        except S3Error:
+            pass  # an answer, whatever it says
+        except TimeoutError as error:
+            raise UpstreamError(f"{self.name}: expected an answer within {_CHECK_S:g} s, found none") from error
 
     # Buckets
 
@@ -120,7 +128,7 @@ class BucketUpstream:
         self, bucket: str, *, prefix: str = "", delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Listing:
         """See Upstream."""
-        asked = {"Prefix": prefix, "Delimiter": delimiter, "StartAfter": _beyond(after, delimiter)}
+        asked = {"Prefix": prefix, "Delimiter": delimiter, "StartAfter": _beyond(after, prefix, delimiter)}
         with translated(f"ListObjectsV2 {bucket}"):
             answer = await self._client.list_objects_v2(
                 Bucket=bucket, MaxKeys=max_keys, **{name: value for name, value in asked.items() if value}
@@ -172,7 +180,9 @@ class BucketUpstream:
         whole = answer.get("ContentRange", "").rpartition("/")[2]
         size = int(whole) if whole.isdigit() else answer["ContentLength"]
         length = answer["ContentLength"]
-        return ObjectBody(_info(answer, size), _chunks(answer["Body"], length, f"GetObject {bucket}/{key}"), length)
+        body = answer["Body"]
+        chunks = _chunks(body, length, f"GetObject {bucket}/{key}")
+        return ObjectBody(_info(answer, size), chunks, length, body.close)
 
     async def _get_empty(self, bucket: str, key: str, version_id: str | None, error: S3Error) -> ObjectBody:
         """Every range of an empty object is unsatisfiable in S3; its headers are wanted all the same."""
@@ -342,9 +352,12 @@ def _write_headers(headers: Headers) -> dict[str, str]:
     }
 
 
-def _beyond(after: str, delimiter: str) -> str:
-    """A start that skips what lies below a common prefix already given."""
-    return after + "\U0010ffff" if delimiter and after.endswith(delimiter) else after
+def _beyond(after: str, prefix: str, delimiter: str) -> str:
+    """A start that skips what lies below a common prefix already given. A key that ends so is none: `dir/` below `dir/`."""
+    if not delimiter or not after.startswith(prefix):
+        return after
+    at = after.find(delimiter, len(prefix))
+    return after + "\U0010ffff" if at >= 0 and at + len(delimiter) == len(after) else after
 
 
 async def _chunks(body: Any, length: int, what: str) -> AsyncIterator[bytes]:

@@ -13,6 +13,7 @@ from typing import Final
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.upstream.protocol import Conditions, ObjectInfo, Stored
 
+from .durable import sync_folder
 from .metadata import Metadata, MetadataFolder
 from .paths import find_object, place_object, remove_empty_parents
 
@@ -25,6 +26,7 @@ class TemporaryBody:
     """A body that is being written, outside every bucket. Not durable before `sync`."""
 
     def __init__(self, folder: Path) -> None:
+        self._fd = -1
         self.path = folder / uuid.uuid4().hex
         self.size = 0
         self._md5 = hashlib.md5(usedforsecurity=False)
@@ -66,11 +68,16 @@ class TemporaryBody:
         self.close()
         self.path.unlink(missing_ok=True)
 
+    def __del__(self) -> None:
+        # A call that is cancelled while a thread makes this never sees it.
+        self.discard()
+
 
 class OpenBody:
     """One version of an object: an overwrite does not change what is read from it."""
 
     def __init__(self, path: Path) -> None:
+        self._fd = -1
         self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.stat = os.fstat(self._fd)
 
@@ -83,6 +90,10 @@ class OpenBody:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def __del__(self) -> None:
+        # A call that is cancelled while a thread opens this never sees it.
+        self.close()
 
 
 class BucketFiles:
@@ -133,7 +144,7 @@ class BucketFiles:
             path = place_object(self.folder, key)
             old_inode = path.stat().st_ino if path.exists() else None
             os.replace(body.path, path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
             if old_inode is not None:
                 self.metadata.drop(old_inode)
             info = self.metadata.info(path.stat())
@@ -148,7 +159,7 @@ class BucketFiles:
                 return
             inode = path.stat().st_ino
             path.unlink()
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
             self.metadata.drop(inode)
             remove_empty_parents(self.folder, path)
 
@@ -184,14 +195,6 @@ def _copy_some(source: int, target: int, left: int) -> int:
     if copied == 0:
         raise S3Error("InternalError", "A part's file ended before its size.")
     return copied
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _is_still(path: Path, body: OpenBody) -> bool:

@@ -19,7 +19,7 @@ from typing import Final
 _MAX_NAME_BYTES: Final = 240
 OBJECT_SUFFIX: Final = "%"
 DIRECTORY_SUFFIX: Final = "%d"
-_MORE_SUFFIX: Final = "%+"
+MORE_SUFFIX: Final = "%+"
 _UNSAFE: Final = re.compile("[%\x00-\x1f\x7f\ud800-\udfff\\\\]")
 _EMPTY: Final = "%00"
 
@@ -29,7 +29,7 @@ def split_key(key: str) -> list[str]:
     names: list[str] = []
     for component in key.split("/"):
         pieces = _pieces(_escape(component))
-        names.extend(piece + _MORE_SUFFIX for piece in pieces[:-1])
+        names.extend(piece + MORE_SUFFIX for piece in pieces[:-1])
         names.append(pieces[-1])
     return names
 
@@ -39,8 +39,8 @@ def join_names(names: list[str]) -> str | None:
     components: list[str] = []
     text = ""
     for name in names:
-        if name.endswith(_MORE_SUFFIX):
-            text += name.removesuffix(_MORE_SUFFIX)
+        if name.endswith(MORE_SUFFIX):
+            text += name.removesuffix(MORE_SUFFIX)
             continue
         component = _unescape(text + name)
         if component is None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from s4weights.proxy.upstream.protocol import ObjectInfo
 
+from .durable import make_folder, sync_folder
+
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
@@ -29,7 +31,7 @@ class MetadataFolder:
 
     def write(self, body: os.stat_result, metadata: Metadata) -> None:
         """Make metadata durable for a body that is not yet at its path."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         fields = {
             "size": body.st_size,
             "mtime_ns": body.st_mtime_ns,
@@ -43,6 +45,8 @@ class MetadataFolder:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        # Without its metadata a container would be shown as it is stored: durable before the body has its name.
+        sync_folder(self._folder)
 
     def drop(self, inode: int) -> None:
         """Forget a body that is gone."""

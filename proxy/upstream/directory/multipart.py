@@ -43,7 +43,10 @@ class UploadFolder:
         }
         made = self._temporary / upload_id
         made.mkdir()
-        (made / "upload.json").write_text(json.dumps(fields), encoding="utf-8")
+        with (made / "upload.json").open("w", encoding="utf-8") as file:
+            json.dump(fields, file)
+            file.flush()
+            os.fsync(file.fileno())
         made.rename(self._folder / upload_id)
         return upload_id
 
@@ -53,7 +56,10 @@ class UploadFolder:
         return headers
 
     def add(self, bucket: str, key: str, upload_id: str, number: int, body: TemporaryBody) -> Part:
-        """Take a finished body as part number; an earlier one is replaced. Raises: S3Error NoSuchUpload."""
+        """Take a finished body as part number; an earlier one is replaced. Raises: S3Error NoSuchUpload.
+
+        Not durable before `join`: an upload does not outlive its process, so nobody joins what a power failure tore.
+        """
         self._fields(bucket, key, upload_id)
         if not 1 <= number <= _MAX_PARTS:
             raise S3Error("InvalidArgument", f"Part number must be an integer between 1 and {_MAX_PARTS}, inclusive.")
@@ -61,7 +67,10 @@ class UploadFolder:
         body.close()
         path = folder / f"{number:05}-{body.etag}"
         old = [entry for entry in folder.glob(f"{number:05}-*") if entry != path]
-        os.replace(body.path, path)
+        try:
+            os.replace(body.path, path)
+        except FileNotFoundError:  # ended meanwhile
+            raise S3Error("NoSuchUpload", UploadId=upload_id) from None
         for entry in old:
             entry.unlink(missing_ok=True)
         return Part(number, body.etag, body.size, datetime.now(UTC))
@@ -88,27 +97,26 @@ class UploadFolder:
         self._fields(bucket, key, upload_id)
         # Out of sight first: a crash half-way leaves a leftover in the temporary folder, not half an upload.
         gone = self._temporary / f"{upload_id}.gone"
-        (self._folder / upload_id).rename(gone)
+        try:
+            (self._folder / upload_id).rename(gone)
+        except FileNotFoundError:  # ended meanwhile
+            raise S3Error("NoSuchUpload", UploadId=upload_id) from None
         shutil.rmtree(gone, ignore_errors=True)
 
     def open_uploads(self, bucket: str, prefix: str) -> list[Upload]:
         """The open uploads of a bucket by key and age."""
         found = []
         for folder in self._folder.iterdir():
-            try:
-                fields = json.loads((folder / "upload.json").read_text(encoding="utf-8"))
-            except FileNotFoundError:
-                continue
-            if fields["bucket"] == bucket and fields["key"].startswith(prefix):
+            fields = _read_fields(folder / "upload.json")
+            if fields and fields["bucket"] == bucket and fields["key"].startswith(prefix):
                 found.append(Upload(fields["key"], folder.name, datetime.fromisoformat(fields["initiated"])))
         return sorted(found, key=lambda upload: (upload.key.encode(), upload.initiated))
 
     def _fields(self, bucket: str, key: str, upload_id: str) -> dict[str, Any]:
         path = self._folder / upload_id / "upload.json"
-        if _ID.fullmatch(upload_id) and path.is_file():
-            fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if (fields["bucket"], fields["key"]) == (bucket, key):
-                return fields
+        fields = _read_fields(path) if _ID.fullmatch(upload_id) else None
+        if fields and (fields["bucket"], fields["key"]) == (bucket, key):
+            return fields
         raise S3Error("NoSuchUpload", UploadId=upload_id)
 
     def _check(self, upload_id: str, parts: Sequence[Part]) -> list[Path]:
@@ -127,3 +135,12 @@ class UploadFolder:
             if path.stat().st_size < _MIN_PART_BYTES:
                 raise S3Error("EntityTooSmall", PartNumber=str(part.number), MinSizeAllowed=str(_MIN_PART_BYTES))
         return paths
+
+
+def _read_fields(path: Path) -> dict[str, Any] | None:
+    """None where the upload was ended meanwhile, or a power failure tore its file."""
+    try:
+        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return fields

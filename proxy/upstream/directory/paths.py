@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
 from s4weights.proxy.errors import S3Error
 
+from .durable import make_folder
 from .keymap import DIRECTORY_SUFFIX, OBJECT_SUFFIX, find_directory, is_directory, is_object, split_key
+
+# Linux's PATH_MAX without the end, and room for the suffix of one name.
+_MAX_PATH_BYTES: Final = 4096 - 1 - 2
 
 
 def find_object(bucket: Path, key: str) -> Path | None:
-    """The file of a key, or None."""
+    """The file of a key, or None. Raises: S3Error KeyTooLongError where the path would not fit the system's calls."""
     names = split_key(key)
+    path_bytes = len(os.fsencode(bucket)) + sum(len(os.fsencode(name)) + 1 for name in names)
+    if path_bytes > _MAX_PATH_BYTES:
+        raise S3Error(
+            "KeyTooLongError", f"The key's path takes {path_bytes} bytes, expected at most {_MAX_PATH_BYTES}."
+        )
     parents = [bucket]
     for name in names[:-1]:
         parents = [found for parent in parents for found in find_directory(parent, name)]
@@ -54,7 +65,7 @@ def _make_directory(parent: Path, name: str) -> Path:
     if _is_taken(path):
         path = parent / (name + DIRECTORY_SUFFIX)
     try:
-        path.mkdir(exist_ok=True)
+        make_folder(path)
     except OSError as error:
         raise S3Error("InvalidRequest", f"The key cannot be kept in this directory: {error.strerror}") from error
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import re
@@ -33,8 +34,10 @@ from s4weights.proxy.upstream.protocol import (
     Upload,
 )
 
+from .durable import make_folder, sync_folder
 from .files import CHUNK_BYTES, BucketFiles, OpenBody, TemporaryBody
-from .listing import walk
+from .keymap import is_directory
+from .listing import Walk
 from .metadata import MetadataFolder
 from .multipart import UploadFolder
 
@@ -65,7 +68,7 @@ class DirectoryUpstream:
     def _open(self) -> None:
         if not self._root.is_dir():
             raise ConfigError(f"upstream {self._root}: expected a directory that exists")
-        self._own.mkdir(exist_ok=True)
+        make_folder(self._own)
         self._lock_fd = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,7 +78,7 @@ class DirectoryUpstream:
             raise ConfigError(f"upstream {self._root}: another s4weights is using it") from None
         shutil.rmtree(self._temporary, ignore_errors=True)
         for folder in (self._temporary, self._own / "uploads", self._own / "meta"):
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
 
     async def close(self) -> None:
         """See Upstream."""
@@ -95,7 +98,7 @@ class DirectoryUpstream:
         """See Upstream."""
 
         def work() -> list[Bucket]:
-            folders = [entry for entry in self._root.iterdir() if _BUCKET.fullmatch(entry.name) and entry.is_dir()]
+            folders = [path for path in self._root.iterdir() if _BUCKET.fullmatch(path.name) and is_directory(path)]
             return [Bucket(one.name, datetime.fromtimestamp(int(one.stat().st_mtime), UTC)) for one in sorted(folders)]
 
         return await self._run(work)
@@ -103,8 +106,13 @@ class DirectoryUpstream:
     async def create_bucket(self, bucket: str) -> None:
         """See Upstream."""
         folder = self._bucket_path(bucket)
+
+        def work() -> None:
+            folder.mkdir()
+            sync_folder(self._root)
+
         try:
-            await self._run(folder.mkdir)
+            await self._run(work)
         except FileExistsError:
             raise S3Error("BucketAlreadyOwnedByYou", BucketName=bucket) from None
 
@@ -158,7 +166,7 @@ class DirectoryUpstream:
         except S3Error:
             body.close()
             raise
-        return ObjectBody(info, self._chunks(body, first, end), end - first)
+        return ObjectBody(info, self._chunks(body, first, end), end - first, body.close)
 
     async def put(
         self,
@@ -192,7 +200,10 @@ class DirectoryUpstream:
         files = self._files(target[0])
         found = await self.get(*source, if_match=source_if_match, version_id=source_version_id)
         kept = headers if replace else found.info.headers
-        written = await self._write(found.chunks, found.length)
+        try:
+            written = await self._write(found.chunks, found.length)
+        finally:
+            await found.aclose()
         try:
             return await self._run(lambda: files.commit(written, target[1], written.etag, kept, conditions))
         finally:
@@ -262,7 +273,17 @@ class DirectoryUpstream:
     # Within
 
     async def _run(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        running = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped. Files that it uses must not be closed under it: their numbers are given out again.
+            while not running.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()
+            raise
 
     def _bucket_path(self, bucket: str) -> Path:
         if not _BUCKET.fullmatch(bucket):
@@ -271,7 +292,7 @@ class DirectoryUpstream:
 
     def _files(self, bucket: str) -> BucketFiles:
         folder = self._bucket_path(bucket)
-        if not folder.is_dir() or folder.is_symlink():
+        if not is_directory(folder):
             raise S3Error("NoSuchBucket", BucketName=bucket)
         return BucketFiles(folder, MetadataFolder(self._own / "meta" / bucket), self._names)
 
@@ -334,9 +355,8 @@ def _list(files: BucketFiles, prefix: str, delimiter: str, after: str, max_keys:
     last = after
     if max_keys <= 0:
         return Listing([], [], None)
-    walker = walk(files.folder, prefix=prefix, after=after)
-    while (found := next(walker, None)) is not None:
-        key, path = found
+    walk = Walk(files.folder, prefix=prefix, after=after)
+    for key, path in walk:
         common = _common_prefix(key, prefix, delimiter)
         if common is not None and (common <= after or common in prefixes[-1:]):
             continue
@@ -352,8 +372,8 @@ def _list(files: BucketFiles, prefix: str, delimiter: str, after: str, max_keys:
         else:
             prefixes.append(common)
             last = common
-            # Nothing below a common prefix is looked at: go on behind its last possible key.
-            walker = walk(files.folder, prefix=prefix, after=_beyond(common))
+            # Nothing more below a common prefix is looked at: go on behind its last possible key.
+            walk.skip(_beyond(common))
     return Listing(entries, prefixes, None)
 
 

@@ -62,6 +62,29 @@ def test_what_botocore_signs_is_accepted(target, way):
     assert "secret" not in repr(found)
 
 
+@pytest.mark.parametrize("target", ["/b?a=1&a=0&A=2&aa=&=x", "/b?prefix=a%20b%2Bc&marker=%25&x"])
+@pytest.mark.parametrize("way", [signed, presigned])
+def test_queries_in_any_order_and_with_twins_are_accepted(target, way):
+    path, query, headers = way("GET", target)
+    verify("GET", path, "&".join(reversed(query.split("&"))), headers, KNOWN)
+
+
+@pytest.mark.parametrize("value", ["", "a   b", " \t a\tb ", "x" * 2000, 'say "a  b"', "a,b ,c", "päß €"])
+def test_any_header_value_is_accepted_as_it_was_signed(value):
+    path, query, headers = signed("PUT", headers={"x-amz-meta-v": value, "content-type": value})
+    verify("PUT", path, query, headers, KNOWN)
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+        verify("PUT", path, query, changed(headers, "x-amz-meta-v", lambda old: old + "x"), KNOWN)
+
+
+def test_a_header_that_comes_twice_is_signed_as_both():
+    path, query, headers = signed(headers={"x-amz-meta-v": "one,two"})
+    single = [(name, value) for name, value in headers if name.lower() != "x-amz-meta-v"]
+    verify("GET", path, query, [*single, ("X-Amz-Meta-V", "one"), ("x-amz-meta-v", " two ")], KNOWN)
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+        verify("GET", path, query, [*single, ("x-amz-meta-v", "two"), ("x-amz-meta-v", "one")], KNOWN)
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_any_key_is_accepted(key):
@@ -111,6 +134,52 @@ def test_every_change_breaks_the_signature(change):
     path, query, headers = signed("GET", "/b/k?versionId=1")
     with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
         verify(*change("GET", path, query, headers), KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("X-Amz-Expires=60", "X-Amz-Expires=61", "SignatureDoesNotMatch"),
+        ("us-east-1", "us-west-2", "SignatureDoesNotMatch"),
+        ("X-Amz-Signature=", "X-Amz-Signature=0", "SignatureDoesNotMatch"),
+        ("X-Amz-SignedHeaders=host", "X-Amz-SignedHeaders=host%3Brange", "SignatureDoesNotMatch"),
+        ("versionId=1", "versionId=2", "SignatureDoesNotMatch"),
+        ("versionId=1", "versionId=1&response-content-type=a", "SignatureDoesNotMatch"),
+        ("versionId=1&", "", "SignatureDoesNotMatch"),
+        ("AKIA", "AKIB", "InvalidAccessKeyId"),
+        ("X-Amz-SignedHeaders=host", "X-Amz-SignedHeaders=Host", "AuthorizationQueryParametersError"),
+        ("X-Amz-SignedHeaders=host", "X-Amz-SignedHeaders=range", "AuthorizationQueryParametersError"),
+        ("aws4_request", "aws5_request", "AuthorizationQueryParametersError"),
+        ("%2Fs3%2F", "%2Fsts%2F", "AuthorizationQueryParametersError"),
+        ("X-Amz-Date=2", "X-Amz-Date=3", "AuthorizationQueryParametersError"),
+        ("X-Amz-Date=", "X-Amz-Day=", "AuthorizationQueryParametersError"),
+        ("X-Amz-Signature=", "X-Amz-Sig=", "AuthorizationQueryParametersError"),
+        ("HMAC-SHA256", "HMAC-MD5", "InvalidRequest"),
+        ("HMAC-SHA256", "ECDSA-P256-SHA256", "NotImplemented"),
+        ("X-Amz-Expires=60", "X-Amz-Expires=60&X-Amz-Security-Token=t", "InvalidToken"),
+    ],
+)
+def test_every_change_breaks_a_presigned_url(old, new, code):
+    path, query, headers = presigned("GET", "/b/k?versionId=1")
+    assert old in query
+    with pytest.raises(S3Error) as error:
+        verify("GET", path, query.replace(old, new), headers, KNOWN)
+    assert error.value.code == code
+
+
+@pytest.mark.parametrize("name", ["X-Amz-Expires", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Algorithm"])
+def test_a_second_value_does_not_stand_in_for_the_signed_one(name):
+    path, query, headers = presigned()
+    [signed_one] = [item for item in query.split("&") if item.startswith(name)]
+    for doubled in (f"{query}&{signed_one}", f"{signed_one}&{query}"):
+        with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+            verify("GET", path, doubled, headers, KNOWN)
+
+
+def test_a_presigned_url_of_a_clock_that_is_far_ahead_is_not_valid_yet():
+    path, query, headers = presigned(expires=604_800)
+    with pytest.raises(S3Error, match="not valid yet"):
+        verify("GET", path, query, headers, KNOWN, datetime.now(UTC) - timedelta(minutes=16))
 
 
 @pytest.mark.parametrize("minutes", [-16, 16])

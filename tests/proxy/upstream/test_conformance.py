@@ -212,6 +212,20 @@ async def test_complete_with_a_wrong_part(upstream, bucket, wrong):
         await upstream.head(bucket, "k")
 
 
+async def test_complete_with_parts_out_of_order(upstream, bucket):
+    upload_id = await upstream.create_upload(bucket, "k", {})
+    parts = [await upstream.put_part(bucket, "k", upload_id, number, bytes(5 * MIB), 5 * MIB) for number in (1, 2)]
+    with pytest.raises(S3Error, match="InvalidPartOrder"):
+        await upstream.complete_upload(bucket, "k", upload_id, parts[::-1])
+
+
+async def test_only_the_last_part_may_be_small(upstream, bucket):
+    upload_id = await upstream.create_upload(bucket, "k", {})
+    parts = [await upstream.put_part(bucket, "k", upload_id, number, b"small", 5) for number in (1, 2)]
+    with pytest.raises(S3Error, match="EntityTooSmall"):
+        await upstream.complete_upload(bucket, "k", upload_id, parts)
+
+
 async def test_abort(upstream, bucket):
     upload_id = await upstream.create_upload(bucket, "k", {})
     await upstream.put_part(bucket, "k", upload_id, 1, b"x", 1)
@@ -249,6 +263,15 @@ async def test_listing_pages_hold_every_key_once_in_order(upstream, bucket, max_
     inside = await listed(upstream, bucket, max_keys=max_keys, delimiter="/", prefix="ckpt/")
     assert inside == ([], ["ckpt/step=1/", "ckpt/step=10/"])
     assert await listed(upstream, bucket, max_keys=max_keys, prefix="a/") == (["a/b", "a/c/d"], [])
+
+
+async def test_more_keys_than_a_page_holds(upstream, bucket):
+    keys = [f"many/{number:04}" for number in range(1100)]
+    for start in range(0, len(keys), 50):
+        await asyncio.gather(*(put(upstream, bucket, key, b"x") for key in keys[start : start + 50]))
+    assert len((await upstream.list_objects(bucket)).entries) == 1000
+    assert await listed(upstream, bucket) == (keys, [])
+    await asyncio.gather(*(upstream.delete(bucket, key) for key in keys))
 
 
 async def test_listing_rows(upstream, bucket):

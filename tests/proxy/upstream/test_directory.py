@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 
 from s4weights.codec.errors import ConfigError
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.upstream.directory import DirectoryUpstream
+from s4weights.proxy.upstream.directory import DirectoryUpstream, listing
+from s4weights.proxy.upstream.directory.files import TemporaryBody
 from s4weights.proxy.upstream.directory.keymap import join_names, split_key
 
 
@@ -180,9 +182,160 @@ async def test_a_directory_that_is_not_there(tmp_path):
     await store.close()
 
 
-async def test_keys_too_long_for_the_file_system_are_refused_by_name(store):
-    await put(store, "a" * 1000, b"data")
-    assert await read(store, "a" * 1000) == b"data"
+@pytest.mark.parametrize("key", ["a" * 1000, "%" * 1024])
+async def test_keys_longer_than_a_file_name_are_kept(store, key):
+    await put(store, key, b"data")
+    assert await read(store, key) == b"data"
+
+
+async def test_a_key_deeper_than_python_recurses_is_listed(store, tmp_path):
+    key = "/" * 980
+    await put(store, key)
+    await put(store, "a")
+    try:
+        assert [entry.key for entry in (await store.list_objects("bucket")).entries] == [key, "a"]
+    finally:  # pytest's own removal of old folders recurses
+        await store.delete("bucket", key)
+    assert [path.name for path in (tmp_path / "bucket").iterdir()] == ["a"]
+
+
+async def test_a_key_whose_path_does_not_fit_is_refused_by_name(store):
+    for call in (put(store, "/" * 1024), store.head("bucket", "/" * 1024), store.delete("bucket", "/" * 1024)):
+        with pytest.raises(S3Error, match="KeyTooLongError"):
+            await call
+
+
+async def test_a_page_of_common_prefixes_looks_into_each_folder_once(store, tmp_path, monkeypatch):
+    for step in range(30):
+        for name in ("a/x", "b/x", "c/x"):
+            path = tmp_path / f"bucket/step-{step:02}" / name
+            path.parent.mkdir(parents=True)
+            path.write_bytes(b"x")
+    looks = []
+    scandir = os.scandir
+    monkeypatch.setattr(listing.os, "scandir", lambda folder: looks.append(folder) or scandir(folder))
+    page = await store.list_objects("bucket", delimiter="/")
+    assert page.prefixes == [f"step-{step:02}/" for step in range(30)]
+    assert len(looks) == len(set(looks)) <= 1 + 2 * 30
+
+
+async def paged(store, **options):
+    keys, after = [], ""
+    while after is not None:
+        page = await store.list_objects("bucket", after=after, **options)
+        keys += [entry.key for entry in page.entries]
+        after = page.next_after
+    return keys
+
+
+LONG = "a" * 240
+
+
+@pytest.mark.parametrize("max_keys", [1, 2, 1000])
+async def test_pages_hold_keys_with_long_components_in_order(store, max_keys):
+    keys = [LONG, LONG + "!", LONG + "/b", LONG + "z", LONG + "z/c", "b" * 239 + "!", "b" * 239 + "%x", "b" * 239 + "z"]
+    keys += [LONG + "z" * 240 + end for end in ("!", "/d", "z")]
+    for key in keys:
+        await put(store, key)
+    assert await paged(store, max_keys=max_keys) == sorted(keys)
+    assert await paged(store, max_keys=max_keys, prefix=LONG + "z") == sorted(
+        k for k in keys if k.startswith(LONG + "z")
+    )
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_a_body_that_nobody_reads_gives_its_file_back(store):
+    await put(store, "k")
+    await (await store.get("bucket", "k")).aclose()
+    before = open_files()
+    bodies = [await store.get("bucket", "k") for _ in range(5)]
+    for body in bodies:
+        await body.aclose()
+    assert open_files() == before
+
+
+async def test_listing_goes_on_where_folders_are_removed_meanwhile(store):
+    await put(store, "always")
+    stop = asyncio.Event()
+
+    async def come_and_go(number):
+        while not stop.is_set():
+            await put(store, f"d{number}/e/k")
+            await store.delete("bucket", f"d{number}/e/k")
+
+    tasks = [asyncio.create_task(come_and_go(number)) for number in range(4)]
+    for _ in range(150):
+        assert "always" in await paged(store)
+    stop.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_cancelled_write_ends_its_disk_call_before_it_closes_the_file(store, tmp_path, monkeypatch):
+    begun, in_call, closed_meanwhile = threading.Event(), threading.Event(), []
+    sync, close = TemporaryBody.sync, TemporaryBody.close
+
+    def slow_sync(body):
+        in_call.set()
+        begun.set()
+        time.sleep(0.1)
+        sync(body)
+        in_call.clear()
+
+    def watched_close(body):
+        closed_meanwhile.append(in_call.is_set())
+        close(body)
+
+    monkeypatch.setattr(TemporaryBody, "sync", slow_sync)
+    monkeypatch.setattr(TemporaryBody, "close", watched_close)
+    task = asyncio.create_task(put(store, "k"))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert closed_meanwhile
+    assert not any(closed_meanwhile)
+    assert list((tmp_path / ".s4weights/tmp").iterdir()) == []
+
+
+async def test_a_torn_upload_does_not_hide_the_others(store, tmp_path):
+    torn = await store.create_upload("bucket", "torn", {})
+    whole = await store.create_upload("bucket", "whole", {})
+    (tmp_path / ".s4weights/uploads" / torn / "upload.json").write_bytes(b"")
+    assert [one.upload_id for one in await store.list_uploads("bucket")] == [whole]
+    with pytest.raises(S3Error, match="NoSuchUpload"):
+        await store.put_part("bucket", "torn", torn, 1, b"x", 1)
+
+
+async def test_an_upload_that_is_gone_is_named_so(store):
+    upload_id = await store.create_upload("bucket", "k", {})
+    await store.abort_upload("bucket", "k", upload_id)
+    with pytest.raises(S3Error, match="NoSuchUpload"):
+        await store.abort_upload("bucket", "k", upload_id)
+
+
+async def test_a_link_is_no_bucket(store, tmp_path):
+    (tmp_path / "linked").symlink_to(tmp_path / "bucket")
+    assert [one.name for one in await store.list_buckets()] == ["bucket"]
+    with pytest.raises(S3Error, match="NoSuchBucket"):
+        await store.head_bucket("linked")
+
+
+async def test_names_are_durable_before_a_write_is_answered(store, tmp_path, monkeypatch):
+    synced = set()
+    fsync = os.fsync
+
+    def watched(fd):
+        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    await put(store, "new/folder/k")
+    own = tmp_path / ".s4weights/meta"
+    folders = [tmp_path / "bucket", tmp_path / "bucket/new", tmp_path / "bucket/new/folder", own, own / "bucket"]
+    assert synced >= {str(folder) for folder in folders}
 
 
 WRITER = """
