@@ -37,6 +37,22 @@ MAX_PICKLE_STACK: Final = 1_000_000
 MAX_PICKLE_MEMO: Final = 4_000_000
 MAX_STORAGES: Final = 8_000_000
 
+# Entries of zips, records of their directories, files one behind another, and what looked like the end of an entry and was
+# none: some microseconds each. A .distcp of 100,000 tensors takes 1.5 million.
+MAX_PARSER_STEPS: Final = 3_000_000
+
+# numpy refuses to read headers of more than 10,000 bytes unless it is told to.
+MAX_NPY_HEADER_BYTES: Final = 64 << 10
+
+# A vocabulary of 256,000 tokens with its merges takes some 10 MiB.
+MAX_GGUF_HEADER_BYTES: Final = 256 << 20
+# Models have some thousand tensors and some hundred pairs of metadata.
+MAX_GGUF_TENSORS: Final = 100_000
+MAX_GGUF_PAIRS: Final = 100_000
+
+# One tensor's member of a safetensors header, where it is not written as the library does; longer ones are metadata.
+MAX_SAFETENSORS_MEMBER_BYTES: Final = 64 << 10
+
 # The index's uncompressed bytes: 8 a frame, and the segment table. Enough for 16 TiB of frames.
 MAX_INDEX_BYTES: Final = 256 << 20
 # Rows of the segment table that an index keeps. It is for people (inspect), not needed to decode.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from .limits import MAX_SAFETENSORS_HEADER_BYTES, SNIFF_BYTES
@@ -10,6 +12,22 @@ from .types import CONTAINER_MAGIC, Buffer, Kind
 
 _ZIP_LOCAL: Final = b"PK\x03\x04"
 _ZIP_FIXED_BYTES: Final = 30
+_STORED: Final = 0
+_DEFLATED: Final = 8
+# What torch calls the first entry of an archive, behind the root: data.pkl in torch.save; in TorchScript a tensor, code or
+# what the user added, which may be compressed.
+_TORCH_ENTRY: Final = re.compile(
+    rb"[^/]+/(data\.pkl|constants\.pkl|version|byteorder|\.data/.+|\.format_version|\.storage_alignment"
+    rb"|(data|constants|tensors)/\d+|code/.+|extra/.+)"
+)
+_GGUF: Final = b"GGUF"
+_GGUF_VERSIONS: Final = (b"\2\0\0\0", b"\3\0\0\0", b"\0\0\0\2", b"\0\0\0\3")
+_NPY: Final = b"\x93NUMPY"
+# PROTO, perhaps a FRAME, then the number with which torch's files began before they were zips.
+_LEGACY_STARTS: Final = tuple(
+    bytes((0x80, protocol)) + frame for protocol in range(2, 6) for frame in (b"", b"\x95\x0d" + bytes(7))
+)
+_LEGACY_MAGIC: Final = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
 _JSON_SPACE: Final = b" \t\r\n"
 
 
@@ -20,7 +38,7 @@ def sniff(head: Buffer, *, complete: bool = False) -> Kind | None:
     """
     data = bytes(head[:SNIFF_BYTES])
     final = complete or len(data) == SNIFF_BYTES
-    for look in (_container, _torch_zip, _safetensors):
+    for look in (_container, _zip, _legacy, _npy, _gguf, _safetensors):
         kind = look(data)
         if kind is None and not final:
             return None
@@ -33,19 +51,33 @@ def _container(data: bytes) -> Kind | None:
     return _starts(data, CONTAINER_MAGIC, Kind.CONTAINER)
 
 
-def _torch_zip(data: bytes) -> Kind | None:
+def _zip(data: bytes) -> Kind | None:
     start = _starts(data, _ZIP_LOCAL, Kind.TORCH_ZIP)
     if start is not Kind.TORCH_ZIP:
         return start
     if len(data) < _ZIP_FIXED_BYTES:
         return None
     method, name_bytes = struct.unpack_from("<8xH16xH", data)
-    name = data[_ZIP_FIXED_BYTES : _ZIP_FIXED_BYTES + name_bytes]
-    if method != 0:
+    if method not in (_STORED, _DEFLATED):
         return Kind.UNKNOWN
+    name = data[_ZIP_FIXED_BYTES : _ZIP_FIXED_BYTES + name_bytes]
     if len(name) < name_bytes:
         return None
-    return Kind.TORCH_ZIP if name.endswith(b"/data.pkl") else Kind.UNKNOWN
+    if name.endswith(b".npy"):
+        return Kind.NPZ if method == _STORED else Kind.UNKNOWN
+    return Kind.TORCH_ZIP if _TORCH_ENTRY.fullmatch(name) else Kind.UNKNOWN
+
+
+def _legacy(data: bytes) -> Kind | None:
+    return _any(_starts(data, start + _LEGACY_MAGIC, Kind.TORCH_LEGACY) for start in _LEGACY_STARTS)
+
+
+def _npy(data: bytes) -> Kind | None:
+    return _starts(data, _NPY, Kind.NPY)
+
+
+def _gguf(data: bytes) -> Kind | None:
+    return _any(_starts(data, _GGUF + version, Kind.GGUF) for version in _GGUF_VERSIONS)
 
 
 def _safetensors(data: bytes) -> Kind | None:
@@ -61,3 +93,9 @@ def _starts(data: bytes, magic: bytes, kind: Kind) -> Kind | None:
     if data[: len(magic)] == magic:
         return kind
     return None if magic.startswith(data) else Kind.UNKNOWN
+
+
+def _any(kinds: Iterable[Kind | None]) -> Kind | None:
+    """The kind that one of several beginnings shows; None where one may still come."""
+    found = set(kinds) - {Kind.UNKNOWN}
+    return next((kind for kind in found if kind is not None), None if found else Kind.UNKNOWN)

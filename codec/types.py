@@ -96,6 +96,10 @@ class Kind(enum.Enum):
     UNKNOWN = "unknown"
     SAFETENSORS = "safetensors"
     TORCH_ZIP = "torch-zip"
+    TORCH_LEGACY = "torch-legacy"
+    NPY = "npy"
+    NPZ = "npz"
+    GGUF = "gguf"
     CONTAINER = "container"
 
 

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -14,6 +15,7 @@ from aiohttp import web
 from s4weights.codec.errors import ConfigError
 
 from .auth.credentials import Credential, CredentialStore
+from .auth.keyfile import KeyFile
 from .auth.own import OwnCredentials
 from .config import Settings, is_loopback, parse_address
 from .dispatch import Dispatcher
@@ -46,16 +48,16 @@ class Running:
 @contextlib.asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
     """Serve for the length of a block. Raises: ConfigError, UpstreamError."""
-    credentials, own = await _credentials(settings)
+    credentials, source = await _credentials(settings)
     host, port = parse_address("listen", settings.listen)
     if not credentials and not is_loopback(host):
         raise ConfigError(
             f"listen: expected a loopback address where clients need not sign, found {settings.listen!r}; "
-            "set S4W_ACCESS_KEY and S4W_SECRET_KEY"
+            "set S4W_ACCESS_KEY and S4W_SECRET_KEY, or S4W_CREDENTIALS_FILE"
         )
     async with contextlib.AsyncExitStack() as stack:
-        if own is not None:
-            following = asyncio.create_task(own.follow(credentials))
+        if source is not None:
+            following = asyncio.create_task(source.follow(credentials))
             stack.callback(following.cancel)
         metrics = Metrics()
         health = Health(metrics)
@@ -96,8 +98,11 @@ async def _listen(stack: contextlib.AsyncExitStack, runner: web.BaseRunner, host
     return int(runner.addresses[0][1])
 
 
-async def _credentials(settings: Settings) -> tuple[CredentialStore, OwnCredentials | None]:
-    """What clients may sign with, and where it is followed from unless it was set."""
+async def _credentials(settings: Settings) -> tuple[CredentialStore, OwnCredentials | KeyFile | None]:
+    """What clients may sign with, and where it is followed from unless it was set. Raises: ConfigError."""
+    if settings.credentials_file:
+        file = KeyFile(Path(settings.credentials_file))
+        return CredentialStore(await asyncio.to_thread(file.load)), file
     if settings.access_key:
         return CredentialStore([Credential(settings.access_key, settings.secret_key)]), None
     own = await asyncio.to_thread(OwnCredentials)

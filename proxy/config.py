@@ -34,6 +34,8 @@ class Settings:
     access_key: str = ""
     """What clients sign with; by default the credentials of the proxy's own environment."""
     secret_key: str = field(default="", repr=False)
+    credentials_file: str = ""
+    """A TOML file of several keys for clients, with prefixes and read-only flags (docs/s3.md); read again as it changes."""
     domain: tuple[str, ...] = ()
     """Bases of virtual-host style names: BUCKET.DOMAIN."""
     mode: str = "auto"
@@ -46,6 +48,8 @@ class Settings:
     """What all bodies in flight may hold together."""
     part_bytes: int = 8 << 20
     """Upstream parts at the start of an object; they grow with it."""
+    upstream_checksums: bool = True
+    """Send a CRC32C with what is stored, so that the bucket refuses what changed on its way; off for servers without it."""
     upload_max_age_s: float = 86_400.0
     """An upload that nobody touches for so long is aborted."""
     drain_s: float = 30.0
@@ -64,6 +68,8 @@ class Settings:
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
         if bool(self.access_key) != bool(self.secret_key):
             raise ConfigError("access_key and secret_key: expected both or neither")
+        if self.access_key and self.credentials_file:
+            raise ConfigError("access_key and credentials_file: expected one of them, found both")
         for name in ("listen", "health"):
             parse_address(name, getattr(self, name))
 

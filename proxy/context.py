@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from s4weights.proxy import limits
+from s4weights.proxy.auth.credentials import CredentialStore
+from s4weights.proxy.auth.grants import EVERYTHING, Grant
 from s4weights.proxy.auth.sigv4 import Verified
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.body import CheckedBody, checked_body
@@ -32,6 +36,8 @@ class Context:
     raw_query: str
     headers: Mapping[str, str]
     query: Mapping[str, str]
+    credentials: CredentialStore = field(default_factory=CredentialStore)
+    """What clients may sign with; empty: nobody signs."""
     verified: Verified | None = None
     request_id: str = field(default_factory=lambda: secrets.token_hex(8).upper())
     host_id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
@@ -42,6 +48,11 @@ class Context:
     """Whether the first bytes of an object that was found are being read."""
     has_begun: bool = False
     """Whether the head of an answer is out, after which an error can only break the connection."""
+
+    @property
+    def grant(self) -> Grant:
+        """What the client's key may reach."""
+        return self.verified.grant if self.verified is not None else EVERYTHING
 
     @property
     def upstream(self) -> Upstream:
@@ -57,15 +68,25 @@ class Context:
         """What every answer carries."""
         return {"x-amz-request-id": self.request_id, "x-amz-id-2": self.host_id, "Server": "s4weights"}
 
-    async def body(self) -> CheckedBody:
-        """The request's body, checked. Sends 100-continue: nothing stands against the request any more."""
-        body = checked_body(self.headers, self.verified, _pieces(self.request))
+    async def body(self, *, computed: str | None = None) -> CheckedBody:
+        """The request's body, checked. Sends 100-continue: nothing stands against the request any more.
+
+        computed: the header of a checksum that is wanted where the request brings none.
+        """
+        body = checked_body(self.headers, self.verified, _pieces(self.request), computed=computed)
         await send_continue(self.request)
         return body
 
-    async def read_document(self) -> bytes:
-        """A small body as a whole. Raises: S3Error MaxMessageLengthExceeded, and what CheckedBody raises."""
-        headers = dict(self.headers)
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The request's body as it comes, for who checks it itself. Sends 100-continue."""
+        await send_continue(self.request)
+        return _pieces(self.request)
+
+    async def read_document(self, *, without: str | None = None) -> bytes:
+        """A small body as a whole. without: start of the names of headers that say nothing of it.
+
+        Raises: S3Error MaxMessageLengthExceeded, and what CheckedBody raises."""
+        headers = {name: value for name, value in self.headers.items() if not without or not name.startswith(without)}
         if headers.get("transfer-encoding", "").lower() == "chunked" and "content-length" not in headers:
             await send_continue(self.request)
             data = await _read_bounded(self.request)
@@ -82,6 +103,16 @@ class Context:
         """Send the head of an answer whose body follows."""
         self.has_begun = True
         await response.prepare(self.request)
+
+    async def write(self, response: web.StreamResponse, data: bytes) -> None:
+        """Send some of a body. Raises: ConnectionResetError where the client is gone, or has stopped reading."""
+        try:
+            async with asyncio.timeout(limits.SEND_SILENCE_S):
+                await response.write(data)
+        except TimeoutError:
+            if self.request.transport is not None:
+                self.request.transport.abort()  # close() would wait for what the client does not take
+            raise ConnectionResetError("the client has stopped reading") from None
 
     def xml(
         self,
@@ -100,7 +131,14 @@ class Context:
 
 
 async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    async for piece in request.content.iter_any():
+    while True:
+        try:
+            async with asyncio.timeout(limits.BODY_SILENCE_S):
+                piece = await request.content.readany()
+        except TimeoutError:
+            raise S3Error("RequestTimeout") from None
+        if not piece:
+            return
         yield piece
 
 

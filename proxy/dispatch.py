@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -16,13 +18,33 @@ from .auth.credentials import CredentialStore
 from .auth.sigv4 import verify
 from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
+from .handlers.post_object import is_form
 from .http.address import parse_address
 from .http.xml import error_document
 from .metrics import Metrics
 from .objects.objects import Objects
 from .routes import find_handler
+from .upstream.protocol import Forwarded
 
 _log = logging.getLogger(__name__)
+_OWNER: Final = "x-amz-expected-bucket-owner"
+# Those of the calls we answer that do not carry their headers to the bucket.
+_READS: Final = frozenset(
+    {
+        "AbortMultipartUpload",
+        "CompleteMultipartUpload",
+        "DeleteObjects",
+        "GetObject",
+        "GetObjectAttributes",
+        "HeadObject",
+        "ListMultipartUploads",
+        "ListObjects",
+        "ListObjectsV2",
+        "ListParts",
+        "UploadPart",
+        "UploadPartCopy",
+    }
+)
 
 
 class Dispatcher:
@@ -63,6 +85,7 @@ class Dispatcher:
             raw_query,
             read_headers(request),
             read_query(raw_query),
+            self._credentials,
         )
 
     async def _answer(self, context: Context) -> web.StreamResponse:
@@ -92,7 +115,7 @@ class Dispatcher:
         context.bucket, context.key = address.bucket, address.key
         # What follows, forwarded calls too, sees path style only; the signature was made over the path on the wire.
         context.path = f"/{address.bucket}{context.raw_path}" if address.in_host else context.raw_path
-        if self._credentials:
+        if self._credentials and not is_form(context):
             context.verified = verify(
                 context.request.method,
                 context.raw_path,
@@ -102,7 +125,24 @@ class Dispatcher:
                 datetime.now(UTC),
             )
         context.operation, handler = find_handler(context)
+        context.grant.check(context.request.method, context.operation, context.bucket, context.key, context.query)
+        if context.operation in _READS and _OWNER in context.headers:
+            await self._check_owner(context)
         return await handler(context)
+
+    async def _check_owner(self, context: Context) -> None:
+        """Calls that we answer out of others: the bucket compares its owner beforehand."""
+        asked = Forwarded("HEAD", f"/{quote(context.bucket, safe='')}", headers={_OWNER: context.headers[_OWNER]})
+        try:
+            answer = await self._objects.store.upstream.forward(asked)
+        except S3Error as error:
+            if error.code != "NotImplemented":
+                raise
+            return  # a directory has no owner
+        if answer.release is not None:
+            answer.release()
+        if answer.status == 403:
+            raise S3Error("AccessDenied")
 
     def _refuse(self, context: Context, error: S3Error) -> web.StreamResponse:
         request = context.request
@@ -113,7 +153,7 @@ class Dispatcher:
                 request.transport.abort()
             raise ConnectionResetError("response broken off")
         body = error_document(error, resource=context.raw_path, request_id=context.request_id, host_id=context.host_id)
-        response = context.empty(error.status, {"Content-Type": "application/xml"}, body)
+        response = context.empty(error.status, {"Content-Type": "application/xml", **error.headers}, body)
         if not request.content.is_eof():
             response.force_close()
         return response

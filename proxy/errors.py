@@ -54,6 +54,10 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = {
         "A header or query that you provided requests functionality that is not implemented.",
     ),
     "PreconditionFailed": (412, "At least one of the preconditions that you specified did not hold."),
+    "RequestTimeout": (
+        400,
+        "Your socket connection to the server was not read from or written to within the timeout period.",
+    ),
     "RequestTimeTooSkewed": (
         403,
         "The difference between the request time and the server's time is too large.",
@@ -79,15 +83,24 @@ class S3Error(ProxyError):
     """Answered to the client as S3's XML error document.
 
     code: a name of S3_CODES, or any other with an explicit status.
-    fields: further elements of the document, such as Key or UploadId.
+    fields: further elements of the document, such as Key or UploadId. headers: of the answer, lower case.
     """
 
-    def __init__(self, code: str, message: str | None = None, *, status: int | None = None, **fields: str) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        **fields: str,
+    ) -> None:
         known_status, known_message = S3_CODES.get(code, (500, code))
         self.code = code
         self.status = known_status if status is None else status
         self.message = known_message if message is None else message
         self.fields = fields
+        self.headers = headers or {}
         super().__init__(f"{code}: {self.message}")
 
 

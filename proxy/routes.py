@@ -10,13 +10,15 @@ from aiohttp import web
 from .context import Context
 from .errors import S3Error
 from .handlers import bucket as buckets
-from .handlers.attributes import refuse_customer_keys
+from .handlers.attributes import has_customer_key
 from .handlers.copy_object import copy_object
+from .handlers.customer_keys import with_customer_key
 from .handlers.delete_object import delete_object
 from .handlers.delete_objects import delete_objects
 from .handlers.forward import forward
 from .handlers.get_object import get_object, head_object
 from .handlers.list_objects import list_objects, list_objects_v2
+from .handlers.list_versions import list_object_versions
 from .handlers.multipart import (
     abort_multipart_upload,
     complete_multipart_upload,
@@ -24,6 +26,8 @@ from .handlers.multipart import (
     list_multipart_uploads,
     list_parts,
 )
+from .handlers.object_attributes import get_object_attributes
+from .handlers.post_object import is_form, post_object
 from .handlers.put_object import put_object
 from .handlers.upload_part import upload_part, upload_part_copy
 
@@ -86,10 +90,13 @@ _TABLE: Final[Mapping[tuple[str, str, str], tuple[str, Handler]]] = {
     ("GET", "bucket", ""): ("ListObjects", list_objects),
     ("GET", "bucket", "list-type=2"): ("ListObjectsV2", list_objects_v2),
     ("GET", "bucket", "location"): ("GetBucketLocation", buckets.get_bucket_location),
+    ("GET", "bucket", "versions"): ("ListObjectVersions", list_object_versions),
     ("GET", "bucket", "uploads"): ("ListMultipartUploads", list_multipart_uploads),
+    ("POST", "bucket", ""): ("PostObject", post_object),
     ("POST", "bucket", "delete"): ("DeleteObjects", delete_objects),
     ("GET", "object", ""): ("GetObject", get_object),
     ("HEAD", "object", ""): ("HeadObject", head_object),
+    ("GET", "object", "attributes"): ("GetObjectAttributes", get_object_attributes),
     ("PUT", "object", ""): ("PutObject", put_object),
     ("PUT", "object", "copy-source"): ("CopyObject", copy_object),
     ("DELETE", "object", ""): ("DeleteObject", delete_object),
@@ -108,9 +115,8 @@ def find_handler(context: Context) -> tuple[str, Handler]:
     target = "object" if context.key else "bucket" if context.bucket else "service"
     subresource = _subresource(context, target)
     found = _TABLE.get((method, target, subresource))
-    if found is not None:
-        refuse_customer_keys(context.headers)
-        return found
+    if found is not None and not (found[1] is post_object and not is_form(context)):
+        return with_customer_key(found) if has_customer_key(context.headers) else found
     if subresource == _UNKNOWN or subresource in _SUBRESOURCES or subresource.split(" ")[0] in _SUBRESOURCES:
         return f"Forward.{subresource}", forward
     raise S3Error("MethodNotAllowed", Method=method, ResourceType=target.upper())

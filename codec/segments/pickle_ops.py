@@ -19,7 +19,7 @@ class PickleFault(Exception):
 
 
 # Opcode -> bytes of its argument.
-_FIXED: Final[dict[int, int]] = {
+_ARGUMENTS: Final[dict[int, int]] = {
     **{ord(code): 1 for code in "hqK"},
     **{ord(code): 4 for code in "jrJ"},
     ord("M"): 2,
@@ -44,6 +44,8 @@ _COUNTED: Final[dict[int, int]] = {
 # Opcode -> lines of its argument.
 _LINES: Final[dict[int, int]] = {**{ord(code): 1 for code in "IFLSVPgp"}, **{ord(code): 2 for code in "ci"}}
 _PLAIN: Final = frozenset(b"(.012NRQabd})l]otesu\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94\x97\x98")
+# The same, for all: None where the argument says its own length, or the opcode is unknown.
+_FIXED: Final = [0 if code in _PLAIN else _ARGUMENTS.get(code) for code in range(256)]
 _DICTS: Final = frozenset({"OrderedDict", "defaultdict", "dict"})
 _MAX_LINE_BYTES: Final = 64 << 10
 
@@ -51,89 +53,89 @@ _MAX_LINE_BYTES: Final = 64 << 10
 class PickleReader:
     """Feed bytes until `done`; then `result` is the pickle's symbolic value.
 
-    end: bytes read so far. beyond: of the bytes fed, those that no opcode has used yet.
+    end, ops: bytes and number of whole opcodes read so far. rest: of the bytes fed, those that are not part of one.
     """
 
     def __init__(self) -> None:
         self.done = False
+        self.failed = False
         self.end = 0
-        self.beyond = 0
+        self.rest = bytearray()
         self.result: object = None
-        self._data = bytearray()
-        self._at = 0
-        self._ops = 0
+        self._at = 0  # in rest: where the next opcode begins
+        self.ops = 0
         self._stack: list[object] = []
         self._marks: list[int] = []
         self._memo: dict[int, object] = {}
 
     def feed(self, data: memoryview) -> None:
-        """Take the next bytes. Raises: PickleFault."""
-        if self.end + len(self._data) > MAX_PICKLE_BYTES:
-            raise PickleFault(f"pickle: expected at most {MAX_PICKLE_BYTES} bytes")
-        self._data += data
+        """Take the next bytes. Raises: PickleFault, in the same place however the bytes were cut."""
+        self.rest += data
         self._at = 0
         try:
-            while not self.done and self._step():
-                pass
+            self._run()
+        except PickleFault:
+            self.failed = True
+            raise
         except (IndexError, KeyError, ValueError, TypeError, struct.error) as error:
+            self.failed = True
             raise PickleFault(f"pickle: damaged at byte {self.end + self._at}: {error!r}") from None
-        self.end += self._at
-        if self.end > MAX_PICKLE_BYTES:  # also where all of it came at once
-            raise PickleFault(f"pickle: expected at most {MAX_PICKLE_BYTES} bytes")
-        self.beyond = len(self._data) - self._at
-        del self._data[: self._at]
+        finally:
+            self.end += self._at
+            del self.rest[: self._at]
 
-    def _step(self) -> bool:
-        """Read one opcode if it is whole."""
-        data, at = self._data, self._at
-        if at >= len(data):
-            return False
-        code = data[at]
-        argument = self._argument(code, at + 1)
-        if argument is None:
-            return False
-        self._ops += 1
-        if self._ops > MAX_PICKLE_OPS:
-            raise PickleFault(f"pickle: expected at most {MAX_PICKLE_OPS} opcodes")
-        if len(self._stack) > MAX_PICKLE_STACK:
-            raise PickleFault(f"pickle: expected at most {MAX_PICKLE_STACK} values on the stack")
-        act = _ACTIONS.get(code)
-        if act is not None:
-            act(self, argument)
-        elif code in _PUSHES_NONE:
-            self._stack.append(None)
-        return True
+    def _run(self) -> None:
+        """Read the opcodes that are there as a whole."""
+        data, size, stack = self.rest, len(self.rest), self._stack
+        last = MAX_PICKLE_BYTES - self.end
+        while not self.done:
+            at = self._at
+            if at > last:
+                raise PickleFault(f"pickle: expected at most {MAX_PICKLE_BYTES} bytes")
+            if at >= size:
+                return
+            code = data[at]
+            fixed = _FIXED[code]
+            if fixed == 0:
+                argument = b""
+                self._at = at + 1
+            else:
+                end = at + 1 + fixed if fixed is not None else self._end(code, at + 1)
+                if end is None or end > size:
+                    return
+                # Without the length in front of it.
+                argument = bytes(data[at + 1 + _COUNTED.get(code, 0) : end])
+                self._at = end
+            self.ops += 1
+            if self.ops > MAX_PICKLE_OPS:
+                raise PickleFault(f"pickle: expected at most {MAX_PICKLE_OPS} opcodes")
+            if len(stack) > MAX_PICKLE_STACK:
+                raise PickleFault(f"pickle: expected at most {MAX_PICKLE_STACK} values on the stack")
+            act = _ACTS[code]
+            if act is not None:
+                act(self, argument)
 
-    def _argument(self, code: int, at: int) -> bytes | None:
-        """The opcode's argument; None where it is not whole yet. Moves on only where it is."""
-        data = self._data
-        if code in _PLAIN:
-            end = at
-        elif code in _FIXED:
-            end = at + _FIXED[code]
-        elif code in _COUNTED:
+    def _end(self, code: int, at: int) -> int | None:
+        """Where the argument of variable length ends; None where that cannot be seen yet."""
+        data = self.rest
+        if code in _COUNTED:
             size = _COUNTED[code]
             if len(data) < at + size:
                 return None
             length = int.from_bytes(data[at : at + size], "little")
-            if length > MAX_PICKLE_BYTES:
+            if self.end + at + length > MAX_PICKLE_BYTES:
                 raise PickleFault(f"pickle: expected a string of at most {MAX_PICKLE_BYTES} bytes, found {length}")
-            at += size
-            end = at + length
-        elif code in _LINES:
-            end = at
-            for _ in range(_LINES[code]):
-                end = data.find(b"\n", end, at + _MAX_LINE_BYTES) + 1
-                if end == 0:
-                    if len(data) >= at + _MAX_LINE_BYTES:
-                        raise PickleFault(f"pickle: expected a line of at most {_MAX_LINE_BYTES} bytes")
-                    return None
-        else:
+            return at + size + length
+        if code not in _LINES:
             raise PickleFault(f"pickle: expected a known opcode at byte {self.end + at - 1}, found {code:#x}")
-        if end > len(data):
-            return None
-        self._at = end
-        return bytes(data[at:end])
+        end = at
+        for _ in range(_LINES[code]):
+            end = data.find(b"\n", end, at + _MAX_LINE_BYTES) + 1
+            if end == 0:
+                if len(data) >= at + _MAX_LINE_BYTES:
+                    raise PickleFault(f"pickle: expected a line of at most {_MAX_LINE_BYTES} bytes")
+                return None
+        return end
 
     # What follows acts on the symbolic stack.
 
@@ -195,7 +197,8 @@ class PickleReader:
     def reduce(self, _: bytes) -> None:
         function, arguments = self.take(2)
         if isinstance(function, Global) and function.name in _DICTS:
-            self.push(Items())
+            source = arguments[0] if isinstance(arguments, tuple) and len(arguments) == 1 else None
+            self.push(Items(source=source if isinstance(source, list) else None))
         else:
             self.push(Call(function, arguments if isinstance(arguments, tuple) else ()))
 
@@ -248,6 +251,10 @@ def _tuple(count: int) -> _Action:
 
 def _constant(value: object) -> _Action:
     return lambda reader, _: reader.push(value)
+
+
+def _push_none(reader: PickleReader, _: bytes) -> None:
+    reader.push(None)
 
 
 _ACTIONS: Final[dict[int, _Action]] = {
@@ -307,6 +314,7 @@ _ACTIONS: Final[dict[int, _Action]] = {
 }
 # Floats, byte strings, extension codes: never part of a storage's name or size.
 _PUSHES_NONE: Final = frozenset(b"GFBCSP\x82\x83\x84\x8e\x96\x97")
+_ACTS: Final = [_ACTIONS.get(code, _push_none if code in _PUSHES_NONE else None) for code in range(256)]
 
 
 def _function_and_rest(items: list[object]) -> tuple[object, tuple[object, ...]]:

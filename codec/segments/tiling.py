@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..types import ElementType, Segment
+
+# No file is longer, and the index has 8 bytes for an offset.
+_MAX_BODY_BYTES: Final = 1 << 62
 
 
 class Tiling:
@@ -21,9 +26,16 @@ class Tiling:
         name: str | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> None:
-        """A typed run at start; what lies before it is untyped. Runs that are misplaced or broken off stay untyped."""
+        """A run with a type or a name at start; what lies before it is untyped.
+
+        Broken elements at the end are left out. Of a run that begins within another one, only what lies behind is taken,
+        in step with its own elements. One that no file could hold stays untyped.
+        """
         length -= length % element.width
-        if start < self.covered or length <= 0:
+        if start < self.covered:
+            late = -(-(self.covered - start) // element.width) * element.width
+            start, length, shape = start + late, length - late, None
+        if length <= 0 or start + length > _MAX_BODY_BYTES:
             return
         self._cover(start)
         self._found.append(Segment(start, length, element, name, shape))

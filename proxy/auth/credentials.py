@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .grants import EVERYTHING, Grant
+
 
 @dataclass(frozen=True, slots=True)
 class Credential:
@@ -13,6 +15,7 @@ class Credential:
     access_key: str
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
+    grant: Grant = EVERYTHING
 
 
 class CredentialStore:
@@ -37,3 +40,9 @@ class CredentialStore:
         fresh = {credential.access_key: credential for credential in credentials}
         if fresh and fresh != self._current:
             self._previous, self._current = self._current, fresh
+
+    def replace(self, credentials: Iterable[Credential]) -> None:
+        """Take a new set alone: keys that are not in it are revoked. An empty one changes nothing, as in `rotate`."""
+        fresh = {credential.access_key: credential for credential in credentials}
+        if fresh:
+            self._previous, self._current = {}, fresh

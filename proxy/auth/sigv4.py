@@ -23,6 +23,7 @@ from .canonical import (
     string_to_sign,
 )
 from .credentials import Credential, CredentialStore
+from .grants import EVERYTHING, Grant
 
 # S3's own bounds.
 MAX_SKEW: Final = timedelta(minutes=15)
@@ -45,6 +46,7 @@ class Verified:
     signing_key: bytes
     payload_hash: str
     presigned: bool = False
+    grant: Grant = EVERYTHING
 
     def __repr__(self) -> str:
         return f"Verified({self.access_key!r}, {self.scope!r})"
@@ -113,7 +115,7 @@ def _verify_header(
     payload_hash = _header(headers, "x-amz-content-sha256")
     if payload_hash is None:
         raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
-    credential = _find(credentials, claim, _header(headers, "x-amz-security-token"))
+    credential = find_credential(credentials, claim.access_key, _header(headers, "x-amz-security-token"))
     return _compare(method, raw_path, canonical_query(raw_query), headers, claim, credential, payload_hash)
 
 
@@ -133,18 +135,18 @@ def _verify_presigned(
         raise S3Error("AuthorizationQueryParametersError", f"Query-string authentication needs {', '.join(missing)}.")
     claim = _claim(*(query[name] for name in names[:4]), in_query=True)
     expires = query["X-Amz-Expires"]
-    if not re.fullmatch("[0-9]{1,6}", expires) or not 1 <= int(expires) <= MAX_EXPIRES_S:
-        raise S3Error("AuthorizationQueryParametersError", f"X-Amz-Expires must be 1 to {MAX_EXPIRES_S} seconds.")
+    if not re.fullmatch("[0-9]{1,6}", expires) or int(expires) > MAX_EXPIRES_S:
+        raise S3Error("AuthorizationQueryParametersError", f"X-Amz-Expires must be 0 to {MAX_EXPIRES_S} seconds.")
     moment = _parse_time(claim.timestamp)
     if moment - now > MAX_SKEW:
         raise S3Error("AccessDenied", "Request is not valid yet.")
-    if now > moment + timedelta(seconds=int(expires)):
+    if now >= moment + timedelta(seconds=int(expires)):
         raise S3Error(
             "AccessDenied",
             "Request has expired.",
             Expires=(moment + timedelta(seconds=int(expires))).isoformat(),
         )
-    credential = _find(credentials, claim, query.get("X-Amz-Security-Token"))
+    credential = find_credential(credentials, claim.access_key, query.get("X-Amz-Security-Token"))
     payload_hash = _header(headers, "x-amz-content-sha256") or UNSIGNED
     signed_hash = payload_hash if "x-amz-content-sha256" in claim.signed_headers else UNSIGNED
     canonical = canonical_query(raw_query, without="X-Amz-Signature")
@@ -153,24 +155,30 @@ def _verify_presigned(
 
 def _claim(credential: str, signed_headers: str, signature: str, timestamp: str, *, in_query: bool) -> _Claim:
     code = "AuthorizationQueryParametersError" if in_query else "AuthorizationHeaderMalformed"
-    match = _SCOPE.fullmatch(credential)
-    if match is None or match["service"] != "s3" or match["end"] != "aws4_request":
-        raise S3Error(code, "Expected a credential of the form KEY/YYYYMMDD/REGION/s3/aws4_request.")
-    if not timestamp.startswith(match["date"]):
-        raise S3Error(code, "The date of the credential is not that of the request.")
+    access_key, scope = parse_scope(credential, timestamp, code)
     if not re.fullmatch("[0-9a-f]{64}", signature):
         raise S3Error("SignatureDoesNotMatch")
     names = signed_headers.split(";")
     if "host" not in names or any(name != name.lower() for name in names):
         raise S3Error(code, "SignedHeaders must be in lower case and contain host.")
-    scope = "/".join([match["date"], match["region"], match["service"], match["end"]])
-    return _Claim(match["key"], scope, names, signature, timestamp)
+    return _Claim(access_key, scope, names, signature, timestamp)
 
 
-def _find(credentials: CredentialStore, claim: _Claim, token: str | None) -> Credential:
-    credential = credentials.find(claim.access_key)
+def parse_scope(credential: str, timestamp: str, code: str = "InvalidArgument") -> tuple[str, str]:
+    """Access key and scope out of KEY/YYYYMMDD/REGION/s3/aws4_request. Raises: S3Error with the given code."""
+    match = _SCOPE.fullmatch(credential)
+    if match is None or match["service"] != "s3" or match["end"] != "aws4_request":
+        raise S3Error(code, "Expected a credential of the form KEY/YYYYMMDD/REGION/s3/aws4_request.")
+    if not timestamp.startswith(match["date"]):
+        raise S3Error(code, "The date of the credential is not that of the request.")
+    return match["key"], "/".join([match["date"], match["region"], match["service"], match["end"]])
+
+
+def find_credential(credentials: CredentialStore, access_key: str, token: str | None) -> Credential:
+    """Raises: S3Error InvalidAccessKeyId, InvalidToken."""
+    credential = credentials.find(access_key)
     if credential is None:
-        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
+        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=access_key)
     expected = (credential.session_token or "").encode()
     if not hmac.compare_digest(expected, (token or "").encode(errors="surrogateescape")):
         raise S3Error("InvalidToken", "The provided token is malformed or otherwise invalid.", status=400)
@@ -205,7 +213,16 @@ def _compare(
             break
     else:
         raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key)
-    return Verified(claim.access_key, claim.scope, claim.timestamp, claim.signature, key, payload_hash, presigned)
+    return Verified(
+        claim.access_key,
+        claim.scope,
+        claim.timestamp,
+        claim.signature,
+        key,
+        payload_hash,
+        presigned,
+        credential.grant,
+    )
 
 
 def _check_scheme(scheme: str) -> None:

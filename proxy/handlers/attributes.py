@@ -24,12 +24,13 @@ _SYSTEM: Final = frozenset(
         "x-amz-request-payer",
         "x-amz-storage-class",
         "x-amz-tagging",
+        "x-amz-tagging-directive",
         "x-amz-website-redirect-location",
     }
 )
 _PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
 OWN_PREFIX: Final = ".s4weights/"
-_CUSTOMER_KEY: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
+CUSTOMER_KEYS: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
 
 
 def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -55,13 +56,22 @@ def _belongs(name: str) -> bool:
     return name in _SYSTEM or name.startswith((_META, *_PREFIXES))
 
 
-def refuse_customer_keys(headers: Mapping[str, str]) -> None:
-    """Raises: S3Error NotImplemented: with a key of the customer's own no trailer could be read for a listing."""
-    if any(name.startswith(_CUSTOMER_KEY) for name in headers):
-        raise S3Error("NotImplemented", "SSE-C (customer-provided keys) is not supported.")
+def has_customer_key(headers: Mapping[str, str]) -> bool:
+    """Whether a request brings a key of the customer's own (SSE-C), for its object or for the source of a copy."""
+    return any(name.startswith(CUSTOMER_KEYS) for name in headers)
 
 
 def check_key(key: str) -> None:
     """Raises: S3Error AccessDenied for what s4weights keeps for itself."""
     if key.startswith(OWN_PREFIX):
         raise S3Error("AccessDenied", f"{OWN_PREFIX} is kept for s4weights itself.", Key=key)
+
+
+_OF_DELETE: Final = frozenset(
+    {"x-amz-bypass-governance-retention", "x-amz-expected-bucket-owner", "x-amz-mfa", "x-amz-request-payer"}
+)
+
+
+def delete_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those headers of a delete that the bucket decides on."""
+    return {name: value for name, value in headers.items() if name in _OF_DELETE}

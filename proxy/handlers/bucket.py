@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from aiohttp import web
 
 from s4weights.proxy.context import Context, iso_date
@@ -11,41 +13,56 @@ from .forward import forward
 
 
 async def list_buckets(context: Context) -> web.StreamResponse:
-    """ListBuckets."""
-    buckets = await context.upstream.list_buckets()
+    """ListBuckets: those that the client may reach."""
+    if not context.grant.prefixes and (answer := await _forwarded(context)) is not None:
+        return answer
+    buckets = [one for one in await context.upstream.list_buckets() if context.grant.shows_bucket(one.name)]
     rows = [{"Name": bucket.name, "CreationDate": iso_date(bucket.created)} for bucket in buckets]
     return context.xml("ListAllMyBucketsResult", {"Owner": OWNER, "Buckets": {"Bucket": rows}})
 
 
 async def create_bucket(context: Context) -> web.StreamResponse:
-    """CreateBucket. A location in the body is the bucket's own business."""
-    await context.read_document()
-    await context.upstream.create_bucket(context.bucket)
+    """CreateBucket, with its ACL, object lock and location; without a location in the bucket store's own region."""
+    document = await context.read_document()
+    headers = {name: value for name, value in context.headers.items() if name.startswith(_CREATE_HEADERS)}
+    await context.upstream.create_bucket(context.bucket, headers, document)
     return context.empty(200, {"Location": f"/{context.bucket}"})
 
 
 async def head_bucket(context: Context) -> web.StreamResponse:
     """HeadBucket."""
+    if (answer := await _forwarded(context)) is not None:
+        return answer
     await context.upstream.head_bucket(context.bucket)
     return context.empty(200)
 
 
 async def delete_bucket(context: Context) -> web.StreamResponse:
     """DeleteBucket."""
+    if (answer := await _forwarded(context)) is not None:
+        return answer
     await context.upstream.delete_bucket(context.bucket)
     return context.empty(204)
 
 
 async def get_bucket_location(context: Context) -> web.StreamResponse:
     """GetBucketLocation: the bucket's own answer; a directory answers as a bucket in us-east-1 does."""
+    if (answer := await _forwarded(context)) is not None:
+        return answer
+    await context.upstream.head_bucket(context.bucket)
+    return context.xml("LocationConstraint", {})
+
+
+async def _forwarded(context: Context) -> web.StreamResponse | None:
+    """The bucket store's own answer; None from a directory, which has none."""
     try:
         return await forward(context)
     except S3Error as error:
         if error.code != "NotImplemented":
             raise
-    await context.upstream.head_bucket(context.bucket)
-    return context.xml("LocationConstraint", {})
+    return None
 
 
+_CREATE_HEADERS: Final = ("x-amz-acl", "x-amz-grant-", "x-amz-bucket-object-lock-", "x-amz-object-ownership")
 # What S3 shows of an owner; the proxy knows one user, itself.
 OWNER = {"ID": "s4weights", "DisplayName": "s4weights"}

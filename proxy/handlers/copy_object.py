@@ -51,7 +51,15 @@ async def copy_object(context: Context) -> web.StreamResponse:
 
 async def find_source(context: Context) -> LogicalObject:
     """The object that x-amz-copy-source names, its conditions checked. Raises: S3Error."""
-    raw, _, query = context.headers["x-amz-copy-source"].partition("?")
+    bucket, key, version_id = parse_source(context, context.headers["x-amz-copy-source"])
+    source = await context.objects.resolve(bucket, key, version_id=version_id)
+    check_copy_source(read_conditions(context.headers, _SOURCE_CONDITIONS), source.info)
+    return source
+
+
+def parse_source(context: Context, header: str) -> tuple[str, str, str | None]:
+    """Bucket, key and version id that a copy source names. Raises: S3Error where the client may not reach it."""
+    raw, _, query = header.partition("?")
     try:
         text = unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
@@ -60,7 +68,5 @@ async def find_source(context: Context) -> LogicalObject:
     if not bucket or not slash or not key:
         raise S3Error("InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
     check_key(key)
-    version_id = parse_qs(query).get("versionId", [None])[0]
-    source = await context.objects.resolve(bucket, key, version_id=version_id)
-    check_copy_source(read_conditions(context.headers, _SOURCE_CONDITIONS), source.info)
-    return source
+    context.grant.check_object(bucket, key)
+    return bucket, key, parse_qs(query).get("versionId", [None])[0]

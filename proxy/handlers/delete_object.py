@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aiohttp import web
 
 from s4weights.proxy.context import Context
 from s4weights.proxy.http.conditions import read_conditions
 
-from .attributes import check_key
+from .attributes import check_key, delete_headers
 
 
 async def delete_object(context: Context) -> web.StreamResponse:
@@ -17,6 +19,11 @@ async def delete_object(context: Context) -> web.StreamResponse:
         context.bucket,
         context.key,
         version_id=context.version_id,
-        conditions=read_conditions(context.headers),
+        headers=delete_headers(context.headers),
+        conditions=replace(
+            read_conditions(context.headers),
+            if_match_size=context.headers.get("x-amz-if-match-size"),
+            if_match_modified=context.headers.get("x-amz-if-match-last-modified-time"),
+        ),
     )
     return context.empty(204, headers)

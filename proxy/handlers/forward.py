@@ -7,9 +7,12 @@ from typing import Final
 from aiohttp import web
 
 from s4weights.proxy.context import Context
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.objects.types import MARKER
 from s4weights.proxy.upstream.protocol import Forwarded
 
 from .attributes import check_key
+from .copy_object import parse_source
 
 # Between two hops only, or of the client's own signature and framing.
 _DROPPED: Final = frozenset(
@@ -28,6 +31,7 @@ _DROPPED: Final = frozenset(
         "x-amz-content-sha256",
         "x-amz-date",
         "x-amz-decoded-content-length",
+        "x-amz-sdk-checksum-algorithm",
         "x-amz-security-token",
         "x-amz-trailer",
     }
@@ -41,27 +45,48 @@ _ANSWER_DROPPED: Final = frozenset(
 async def forward(context: Context) -> web.StreamResponse:
     """Pass a call on and its answer back."""
     check_key(context.key)
-    body = await context.read_document()
+    if context.key and context.query.keys() & {"select", "torrent"}:
+        found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+        if found.is_container:
+            raise S3Error("NotImplemented", "The bucket would answer from the stored container, not from the object.")
+    if "x-amz-rename-source" in context.headers:
+        parse_source(context, f"{context.bucket}/{context.headers['x-amz-rename-source'].removeprefix('/')}")
+    return await pass_back(context, await context.upstream.forward(forwarded(context, await context.read_document())))
+
+
+async def forward_stream(context: Context) -> web.StreamResponse:
+    """Pass a call on whose body is a client's, of any length, checked on its way."""
+    check_key(context.key)
+    body = await context.body()
+    call = forwarded(context, b"")
+    call.body, call.length = aiter(body), body.length
+    return await pass_back(context, await context.upstream.forward(call))
+
+
+def forwarded(context: Context, body: bytes) -> Forwarded:
+    """The client's call without its signature and framing."""
     headers = {name: value for name, value in context.headers.items() if name not in _DROPPED}
     encodings = [item.strip() for item in headers.pop("content-encoding", "").split(",")]
     kept = ",".join(item for item in encodings if item and item.lower() != "aws-chunked")
     if kept:
         headers["content-encoding"] = kept
     query = "&".join(item for item in context.raw_query.split("&") if not item.lower().startswith(_QUERY_AUTH))
-    answer = await context.upstream.forward(
-        Forwarded(context.request.method, context.path, query, headers=headers, body=body, length=len(body))
-    )
-    return await _pass_back(context, answer)
+    return Forwarded(context.request.method, context.path, query, headers=headers, body=body, length=len(body))
 
 
-async def _pass_back(context: Context, answer: Forwarded) -> web.StreamResponse:
-    headers = {name: value for name, value in answer.headers.items() if name not in _ANSWER_DROPPED}
+async def pass_back(context: Context, answer: Forwarded) -> web.StreamResponse:
+    """Give the bucket's answer to the client."""
+    headers = {name: value for name, value in answer.headers.items() if name not in _ANSWER_DROPPED and name != MARKER}
     response = web.StreamResponse(status=answer.status, headers={**context.answer_headers(), **headers})
     if answer.length is not None:
         response.content_length = answer.length
-    await context.begin(response)
-    if answer.body is not None and not isinstance(answer.body, bytes):
-        async for chunk in answer.body:
-            await response.write(chunk)
-    await response.write_eof()
+    try:
+        await context.begin(response)
+        if answer.body is not None and not isinstance(answer.body, bytes):
+            async for chunk in answer.body:
+                await context.write(response, chunk)
+        await response.write_eof()
+    finally:
+        if answer.release is not None:
+            answer.release()
     return response

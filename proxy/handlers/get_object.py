@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from aiohttp import web
 
+from s4weights.proxy.checksums.algorithms import HEADER_PREFIX
 from s4weights.proxy.context import Context, http_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.conditions import check_read, read_conditions
@@ -48,7 +50,8 @@ async def head_object(context: Context) -> web.StreamResponse:
     if not check_read(read_conditions(context.headers), found.info):
         return context.empty(304, _identity(found))
     wanted = _wanted(context, found)
-    response = _response(context, found, wanted)
+    checksums = await context.objects.checksums(found) if _wants_checksums(context, wanted) else {}
+    response = _response(context, found, wanted, checksums)
     await context.begin(response)
     return response
 
@@ -63,22 +66,44 @@ async def _get(context: Context) -> web.StreamResponse:
     chunks = context.objects.read(found, first, length)
     try:
         # Nothing is promised before the first chunk is there and verified.
-        start = await anext(chunks, b"")
+        start, checksums = await _begin(context, found, wanted, chunks)
         context.is_reading = False
-        response = _response(context, found, wanted)
+        response = _response(context, found, wanted, checksums)
         await context.begin(response)
-        await _send(response, start, chunks, length)
+        await _send(context, response, start, chunks, length)
     finally:
         await chunks.aclose()
     return response
 
 
-async def _send(response: web.StreamResponse, start: bytes, chunks: AsyncIterator[bytes], length: int) -> None:
+async def _begin(
+    context: Context, found: LogicalObject, wanted: Slice | None, chunks: AsyncIterator[bytes]
+) -> tuple[bytes, Mapping[str, str]]:
+    """The first chunk, and the checksums where the answer carries them."""
+    if not _wants_checksums(context, wanted):
+        return await anext(chunks, b""), {}
+    asked = asyncio.create_task(context.objects.checksums(found))
+    try:
+        start = await anext(chunks, b"")
+        return start, await asked
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+
+
+def _wants_checksums(context: Context, wanted: Slice | None) -> bool:
+    """Whether the answer carries the whole object's checksum: never where it is a slice of it."""
+    return wanted is None and context.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED"
+
+
+async def _send(
+    context: Context, response: web.StreamResponse, start: bytes, chunks: AsyncIterator[bytes], length: int
+) -> None:
     sent = len(start)
     if start:
-        await response.write(start)
+        await context.write(response, start)
     async for chunk in chunks:
-        await response.write(chunk)
+        await context.write(response, chunk)
         sent += len(chunk)
     if sent != length:
         raise S3Error("InternalError", f"The body ended at byte {sent} of {length}.")
@@ -104,10 +129,12 @@ def _identity(found: LogicalObject) -> dict[str, str]:
     return {"ETag": f'"{found.info.etag}"', "Last-Modified": http_date(found.info.last_modified)}
 
 
-def _response(context: Context, found: LogicalObject, wanted: Slice | None) -> web.StreamResponse:
+def _response(
+    context: Context, found: LogicalObject, wanted: Slice | None, checksums: Mapping[str, str]
+) -> web.StreamResponse:
     headers = {
         "content-type": "binary/octet-stream",
-        **found.info.headers,
+        **{name: value for name, value in found.info.headers.items() if not name.startswith(HEADER_PREFIX)},
         **{known: context.query[name] for name, known in _OVERRIDES.items() if name in context.query},
         **_identity(found),
         "Accept-Ranges": "bytes",
@@ -115,8 +142,7 @@ def _response(context: Context, found: LogicalObject, wanted: Slice | None) -> w
     }
     if wanted:
         headers["Content-Range"] = wanted.content_range
-    elif context.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
-        headers |= found.checksums
+    headers |= checksums
     if "partNumber" in context.query and found.parts:
         headers["x-amz-mp-parts-count"] = str(len(found.parts))
     response = web.StreamResponse(status=206 if wanted else 200, headers={**context.answer_headers(), **headers})

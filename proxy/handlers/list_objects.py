@@ -25,8 +25,8 @@ _PAST_OWN: Final = f"{OWN_PREFIX}\x7f"
 
 async def list_objects(context: Context) -> web.StreamResponse:
     """Version 1: markers."""
-    query, encode = context.query, _encoding(context.query)
-    page, max_keys = await _page(context, query.get("marker", ""))
+    query, encode = context.query, encoding(context.query)
+    page, max_keys = await _page(context, query.get("marker", ""), with_owner=True)
     tree: dict[str, Tree | None] = {
         **_common(context, max_keys, page),
         "Marker": encode(query.get("marker", "")),
@@ -39,31 +39,36 @@ async def list_objects(context: Context) -> web.StreamResponse:
 
 async def list_objects_v2(context: Context) -> web.StreamResponse:
     """Version 2: continuation tokens."""
-    query, encode = context.query, _encoding(context.query)
+    query, encode = context.query, encoding(context.query)
     token = query.get("continuation-token")
-    page, max_keys = await _page(context, _open_token(token) if token is not None else query.get("start-after", ""))
+    after, bucket_token = _open_token(token) if token else (query.get("start-after", ""), None)
+    with_owner = query.get("fetch-owner") == "true"
+    page, max_keys = await _page(context, after, bucket_token, with_owner=with_owner)
     tree: dict[str, Tree | None] = {
         **_common(context, max_keys, page),
         "KeyCount": str(len(page.entries) + len(page.prefixes)),
         "ContinuationToken": token,
-        "NextContinuationToken": _make_token(page.next_after) if page.next_after is not None else None,
+        "NextContinuationToken": _make_token(page) if page.next_after is not None else None,
         "StartAfter": encode(query["start-after"]) if "start-after" in query else None,
-        "Contents": await _contents(context, page, encode, with_owner=query.get("fetch-owner") == "true"),
+        "Contents": await _contents(context, page, encode, with_owner=with_owner),
         "CommonPrefixes": [{"Prefix": encode(prefix)} for prefix in page.prefixes],
     }
     return context.xml("ListBucketResult", tree)
 
 
-async def _page(context: Context, after: str) -> tuple[Listing, int]:
+async def _page(context: Context, after: str, token: str | None = None, *, with_owner: bool) -> tuple[Listing, int]:
+    if context.query.get("allow-unordered") == "true" and context.query.get("delimiter"):
+        # An extension of Ceph's; a listing in order serves a client that needs none, but it would not expect this one.
+        raise S3Error("InvalidArgument", "allow-unordered cannot be used with a delimiter.")
     max_keys = read_max(context.query, "max-keys", _MAX_KEYS)
-    page = await _shown(context, after, max_keys)
+    page = await _shown(context, after, max_keys, token, with_owner=with_owner)
     if page.next_after is not None and not page.entries and not page.prefixes and max_keys:
         # Only our own keys: without a name in it a page of version 1 cannot be followed by the next one.
-        page = await _shown(context, max(page.next_after, _PAST_OWN), max_keys)
+        page = await _shown(context, max(page.next_after, _PAST_OWN), max_keys, with_owner=with_owner)
     return page, max_keys
 
 
-async def _shown(context: Context, after: str, max_keys: int) -> Listing:
+async def _shown(context: Context, after: str, max_keys: int, token: str | None = None, *, with_owner: bool) -> Listing:
     """A page of the bucket without our own keys."""
     page = await context.upstream.list_objects(
         context.bucket,
@@ -71,14 +76,16 @@ async def _shown(context: Context, after: str, max_keys: int) -> Listing:
         delimiter=context.query.get("delimiter", ""),
         after=after,
         max_keys=max_keys,
+        token=token,
+        with_owner=with_owner,
     )
     entries = [entry for entry in page.entries if not entry.key.startswith(OWN_PREFIX)]
     prefixes = [prefix for prefix in page.prefixes if not prefix.startswith(OWN_PREFIX)]
-    return Listing(entries, prefixes, page.next_after)
+    return Listing(entries, prefixes, page.next_after, page.next_token)
 
 
 def _common(context: Context, max_keys: int, page: Listing) -> dict[str, Tree | None]:
-    query, encode = context.query, _encoding(context.query)
+    query, encode = context.query, encoding(context.query)
     return {
         "Name": context.bucket,
         "Prefix": encode(query.get("prefix", "")),
@@ -102,12 +109,17 @@ def _row(entry: Entry, encode: Callable[[str], str], *, with_owner: bool) -> Map
         "LastModified": iso_date(entry.last_modified),
         "ETag": f'"{entry.etag}"',
         "Size": str(entry.size),
-        "Owner": OWNER if with_owner else None,
+        "Owner": _owner(entry) if with_owner else None,
         "StorageClass": entry.storage_class,
     }
 
 
-def _encoding(query: Mapping[str, str]) -> Callable[[str], str]:
+def _owner(entry: Entry) -> Mapping[str, str]:
+    return {"ID": entry.owner[0], "DisplayName": entry.owner[1]} if entry.owner else OWNER
+
+
+def encoding(query: Mapping[str, str]) -> Callable[[str], str]:
+    """How names stand in the answer. Raises: S3Error InvalidArgument."""
     if "encoding-type" not in query:
         return str
     if query["encoding-type"] != "url":
@@ -115,20 +127,26 @@ def _encoding(query: Mapping[str, str]) -> Callable[[str], str]:
     return lambda text: quote(text, safe="/-._~*")
 
 
-def read_max(query: Mapping[str, str], name: str, most: int) -> int:
-    """A max-... parameter. Raises: S3Error InvalidArgument."""
-    text = query.get(name) or str(most)
+def read_max(query: Mapping[str, str], name: str, most: int, *, default: int | None = None) -> int:
+    """A max-... parameter; default: where it is not given, else `most`. Raises: S3Error InvalidArgument."""
+    text = query.get(name) or str(most if default is None else default)
     if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > 2**31 - 1:
         raise S3Error("InvalidArgument", f"Provided {name} not an integer or within integer range", ArgumentName=name)
     return min(int(text), most)
 
 
-def _make_token(after: str) -> str:
-    return base64.urlsafe_b64encode(after.encode("utf-8", "surrogatepass")).decode()
+def _make_token(page: Listing) -> str:
+    """The bucket's own token where it gave one, since it alone knows where it was; else the key to go on behind."""
+    text = f"t{page.next_token}" if page.next_token else f"k{page.next_after}"
+    return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode()
 
 
-def _open_token(token: str) -> str:
+def _open_token(token: str) -> tuple[str, str | None]:
+    """The key to go on behind, or the bucket's own token."""
     try:
-        return base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
-    except (binascii.Error, UnicodeDecodeError):
-        raise S3Error("InvalidArgument", "The continuation token provided is incorrect") from None
+        text = base64.b64decode(token, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        text = ""
+    if text[:1] not in ("t", "k"):
+        raise S3Error("InvalidArgument", "The continuation token provided is incorrect")
+    return ("", text[1:]) if text[0] == "t" else (text[1:], None)

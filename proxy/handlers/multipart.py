@@ -8,6 +8,8 @@ from typing import Final
 
 from aiohttp import web
 
+from s4weights.proxy.checksums.algorithms import HEADER_PREFIX, TYPE_HEADER, elements
+from s4weights.proxy.checksums.plan import read_plan
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import ProxyError, S3Error
 from s4weights.proxy.http.conditions import read_conditions
@@ -17,6 +19,7 @@ from s4weights.proxy.upstream.protocol import Stored
 
 from .attributes import check_key, object_headers
 from .bucket import OWNER
+from .foreign_uploads import forward_upload, is_foreign
 from .list_objects import read_max
 
 _MAX_ROWS: Final = 1_000
@@ -27,24 +30,35 @@ _KEEP_ALIVE_S: Final = 10.0
 async def create_multipart_upload(context: Context) -> web.StreamResponse:
     """CreateMultipartUpload."""
     check_key(context.key)
-    upload_id = await context.objects.uploads.create(context.bucket, context.key, object_headers(context.headers))
+    headers, plan = object_headers(context.headers), read_plan(context.headers)
+    upload_id = await context.objects.uploads.create(context.bucket, context.key, headers, plan)
     tree = {"Bucket": context.bucket, "Key": context.key, "UploadId": upload_id}
-    return context.xml("InitiateMultipartUploadResult", tree)
+    encryption = {name: value for name, value in headers.items() if name.startswith("x-amz-server-side-encryption")}
+    answer = {**encryption, **(plan.headers if plan else {})}
+    return context.xml("InitiateMultipartUploadResult", tree, headers=answer)
 
 
 async def complete_multipart_upload(context: Context) -> web.StreamResponse:
     """CompleteMultipartUpload: quick answers with their real status, slow ones within a 200 that has begun."""
-    parts = parse_complete(await context.read_document())
+    check_key(context.key)
+    if is_foreign(context):
+        return await forward_upload(context)
+    # Checksums in its headers are the object's, not the document's.
+    parts = parse_complete(await context.read_document(without=HEADER_PREFIX))
     work = asyncio.ensure_future(
-        context.objects.uploads.complete(
-            context.bucket, context.key, context.query["uploadId"], parts, read_conditions(context.headers)
+        context.objects.complete(
+            context.bucket,
+            context.key,
+            context.query["uploadId"],
+            parts,
+            read_conditions(context.headers),
+            context.headers,
         )
     )
     done, _ = await asyncio.wait([work], timeout=_KEEP_ALIVE_S)
     if done:
-        return context.xml(
-            "CompleteMultipartUploadResult", _completed(context, work.result()), headers=work.result().headers
-        )
+        completed = work.result()
+        return context.xml("CompleteMultipartUploadResult", _completed(context, completed), headers=completed.headers)
     return await _answer_slowly(context, work)
 
 
@@ -71,9 +85,15 @@ def _error(context: Context, error: S3Error) -> bytes:
     return error_document(error, resource=context.raw_path, request_id=context.request_id, host_id=context.host_id)
 
 
-def _completed(context: Context, stored: Stored) -> dict[str, Tree | None]:
-    location = f"http://{context.headers.get('host', '')}{context.raw_path}"
-    return {"Location": location, "Bucket": context.bucket, "Key": context.key, "ETag": f'"{stored.etag}"'}
+def _completed(context: Context, completed: Stored) -> dict[str, Tree | None]:
+    return {
+        "Location": f"http://{context.headers.get('host', '')}{context.raw_path}",
+        "Bucket": context.bucket,
+        "Key": context.key,
+        "ETag": f'"{completed.etag}"',
+        **elements(completed.checksums),
+        "ChecksumType": completed.checksums.get(TYPE_HEADER),
+    }
 
 
 async def abort_multipart_upload(context: Context) -> web.StreamResponse:
@@ -85,17 +105,21 @@ async def abort_multipart_upload(context: Context) -> web.StreamResponse:
 async def list_parts(context: Context) -> web.StreamResponse:
     """ListParts: the client's parts, not the bucket's."""
     query = context.query
+    if is_foreign(context):
+        return await forward_upload(context)
     max_parts = read_max(query, "max-parts", _MAX_ROWS)
     marker = read_max(query, "part-number-marker", 10_000) if query.get("part-number-marker") else 0
-    parts, headers = context.objects.uploads.list_parts(context.bucket, context.key, query["uploadId"])
+    upload = context.objects.uploads.find(context.bucket, context.key, query["uploadId"])
+    parts = context.objects.uploads.list_parts(context.bucket, context.key, query["uploadId"])
     waiting = [part for part in parts if part.number > marker]
     page = waiting[:max_parts]
-    rows = [
+    rows: list[Mapping[str, Tree | None]] = [
         {
             "PartNumber": str(part.number),
             "LastModified": iso_date(part.last_modified) if part.last_modified else None,
             "ETag": f'"{part.etag}"',
             "Size": str(part.size),
+            **elements(part.checksums),
         }
         for part in page
     ]
@@ -105,11 +129,13 @@ async def list_parts(context: Context) -> web.StreamResponse:
         "UploadId": query["uploadId"],
         "Initiator": OWNER,
         "Owner": OWNER,
-        "StorageClass": headers.get("x-amz-storage-class", "STANDARD"),
+        "StorageClass": upload.headers.get("x-amz-storage-class", "STANDARD"),
         "PartNumberMarker": str(marker),
         "NextPartNumberMarker": str(page[-1].number) if page else None,
         "MaxParts": str(max_parts),
         "IsTruncated": "true" if len(waiting) > len(page) else "false",
+        "ChecksumAlgorithm": upload.plan.algorithm if upload.plan else None,
+        "ChecksumType": upload.plan.type if upload.plan else None,
         "Part": rows,
     }
     return context.xml("ListPartsResult", tree)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from s4weights.proxy.checksums.algorithms import TYPE_HEADER
+from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.conditions import read_conditions
@@ -22,4 +24,5 @@ async def put_object(context: Context) -> web.StreamResponse:
     stored = await context.objects.put(
         context.bucket, context.key, body, body.length, headers, read_conditions(context.headers)
     )
-    return context.empty(200, {"ETag": f'"{stored.etag}"', **stored.headers, **body.checksums})
+    kind = {TYPE_HEADER: FULL_OBJECT} if body.checksums else {}
+    return context.empty(200, {"ETag": f'"{stored.etag}"', **stored.headers, **body.checksums, **kind})

@@ -7,12 +7,15 @@ from typing import Final
 
 from aiohttp import web
 
+from s4weights.proxy.checksums.algorithms import elements
+from s4weights.proxy.checksums.plan import check_part
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import MAX_PUT_BYTES
 
 from .attributes import check_key
 from .copy_object import find_source
+from .foreign_uploads import forward_upload, is_foreign
 from .multipart import check_found, part_number
 
 _COPY_RANGE: Final = re.compile(r"bytes=(\d{1,19})-(\d{1,19})")
@@ -22,9 +25,12 @@ async def upload_part(context: Context) -> web.StreamResponse:
     """Take one part."""
     check_key(context.key)
     number = part_number(context)
+    if is_foreign(context):
+        return await forward_upload(context, has_body=True)
     # An upload that is not there is refused before its bytes are sent.
-    context.objects.uploads.list_parts(context.bucket, context.key, context.query["uploadId"])
-    body = await context.body()
+    plan = context.objects.uploads.find(context.bucket, context.key, context.query["uploadId"]).plan
+    body = await context.body(computed=plan.header if plan else None)
+    check_part(plan, body.announced)
     if body.length > MAX_PUT_BYTES:
         raise S3Error("EntityTooLarge", ProposedSize=str(body.length), MaxSizeAllowed=str(MAX_PUT_BYTES))
     part = await context.objects.uploads.put_part(
@@ -50,4 +56,5 @@ async def upload_part_copy(context: Context) -> web.StreamResponse:
         context.bucket, context.key, context.query["uploadId"], number, source, first, length
     )
     modified = iso_date(part.last_modified) if part.last_modified else None
-    return context.xml("CopyPartResult", {"LastModified": modified, "ETag": f'"{part.etag}"'})
+    tree = {"LastModified": modified, "ETag": f'"{part.etag}"', **elements(part.checksums)}
+    return context.xml("CopyPartResult", tree)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +11,18 @@ from typing import Final
 from aiohttp import ClientError, http_exceptions
 
 from s4weights.proxy.auth.sigv4 import UNSIGNED, Verified
+from s4weights.proxy.checksums.algorithms import (
+    Hasher,
+    checksum_headers,
+    decode_checksum,
+    decode_content_md5,
+    encode,
+    header_of,
+    new_hasher,
+)
 from s4weights.proxy.errors import S3Error
 
 from .aws_chunked import SIGNED, TRAILING, AwsChunkedDecoder
-from .checksums import Hasher, checksum_headers, decode_checksum, decode_content_md5, new_hasher
 
 # Small reads are gathered: each chunk costs a hop to a thread here and another one in the codec.
 _CHUNK_BYTES: Final = 1 << 20
@@ -27,7 +34,7 @@ _INLINE_BYTES: Final = 64 << 10
 class Expected:
     """What a request announced of its body. length: decoded bytes. checksums: raw values by header.
 
-    trailer: the header that comes behind the body with a checksum.
+    trailer: the header that comes behind the body with a checksum. computed: one that is wanted without being announced.
     """
 
     length: int
@@ -35,10 +42,13 @@ class Expected:
     sha256: str | None = None
     checksums: Mapping[str, bytes] = field(default_factory=dict)
     trailer: str | None = None
+    computed: str | None = None
 
 
 class CheckedBody:
     """Yields the decoded body. md5 and checksums (base64, by header) are there once the last chunk is out.
+
+    announced: the headers of those checksums; their values where they came before the body.
 
     A consumer that reaches the end knows that the body is right; otherwise it gets S3Error instead of the last chunk.
     """
@@ -49,14 +59,18 @@ class CheckedBody:
         self.length = expected.length
         self.md5 = b""
         self.checksums: Mapping[str, str] = {}
+        self.announced: Mapping[str, str | None] = {
+            **({expected.computed: None} if expected.computed else {}),
+            **({expected.trailer: None} if expected.trailer else {}),
+            **{name: encode(value) for name, value in expected.checksums.items()},
+        }
         self._source = source
         self._expected = expected
         self._decoder = decoder
         self._seen = 0
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._sha256 = hashlib.sha256() if expected.sha256 else None
-        names = [*expected.checksums, *([expected.trailer] if expected.trailer else [])]
-        self._hashers: dict[str, Hasher] = {name: new_hasher(name) for name in names}
+        self._hashers: dict[str, Hasher] = {name: new_hasher(name) for name in self.announced}
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         held = b""
@@ -153,12 +167,19 @@ class CheckedBody:
             if self._hashers[name].digest() != wanted:
                 algorithm = name.rpartition("-")[2].upper()
                 raise S3Error("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
-        self.checksums = {name: base64.b64encode(value).decode() for name, value in announced.items()}
+        self.checksums = {name: encode(hasher.digest()) for name, hasher in self._hashers.items()}
 
 
-def checked_body(headers: Mapping[str, str], verified: Verified | None, source: AsyncIterator[bytes]) -> CheckedBody:
+def checked_body(
+    headers: Mapping[str, str],
+    verified: Verified | None,
+    source: AsyncIterator[bytes],
+    *,
+    computed: str | None = None,
+) -> CheckedBody:
     """Read what a request announces and check it before a byte of the body. headers: lower-case names.
 
+    computed: a checksum that is wanted where the request brings none.
     Raises: S3Error MissingContentLength, InvalidDigest, InvalidRequest, InvalidArgument.
     """
     declared = (verified.payload_hash if verified else headers.get("x-amz-content-sha256")) or UNSIGNED
@@ -167,13 +188,16 @@ def checked_body(headers: Mapping[str, str], verified: Verified | None, source: 
     names = checksum_headers(list(headers))
     if len(names) > 1:
         raise S3Error("InvalidRequest", "Expecting a single x-amz-checksum- header.")
+    trailer = _trailer(headers) if declared in TRAILING else None
+    _check_algorithm(headers, names, trailer)
     md5 = headers.get("content-md5")
     expected = Expected(
         length=_length(headers, is_framed=is_framed),
         md5=decode_content_md5(md5) if md5 is not None else None,
         sha256=_payload_sha256(declared),
         checksums={name: decode_checksum(name, headers[name]) for name in names},
-        trailer=_trailer(headers) if declared in TRAILING else None,
+        trailer=trailer,
+        computed=computed if not names and trailer is None else None,
     )
     return CheckedBody(source, expected, decoder)
 
@@ -204,6 +228,21 @@ def _trailer(headers: Mapping[str, str]) -> str | None:
     for name in checksums:
         new_hasher(name)
     return checksums[0] if checksums else None
+
+
+def _check_algorithm(headers: Mapping[str, str], names: list[str], trailer: str | None) -> None:
+    algorithm = headers.get("x-amz-sdk-checksum-algorithm")
+    if algorithm is None:
+        return
+    announced = [*names, *([trailer] if trailer else [])]
+    if not announced:
+        raise S3Error(
+            "InvalidRequest",
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers "
+            "were found.",
+        )
+    if announced != [header_of(algorithm)]:
+        raise S3Error("InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
 
 
 def _length(headers: Mapping[str, str], *, is_framed: bool) -> int:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.upstream.protocol import Conditions, ObjectInfo
+from s4weights.proxy.upstream.protocol import Conditions, ObjectInfo, names_etag
 
 
 def read_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions:
@@ -23,12 +23,12 @@ def read_conditions(headers: Mapping[str, str], prefix: str = "") -> Conditions:
 def check_read(conditions: Conditions, info: ObjectInfo) -> bool:
     """Whether the body is wanted; False: 304 Not Modified. Raises: S3Error PreconditionFailed."""
     if conditions.if_match is not None:
-        if not _matches(conditions.if_match, info.etag):
+        if not names_etag(conditions.if_match, info.etag):
             raise S3Error("PreconditionFailed", Condition="If-Match")
     elif (since := _time(conditions.if_unmodified_since)) is not None and _seconds(info.last_modified) > since:
         raise S3Error("PreconditionFailed", Condition="If-Unmodified-Since")
     if conditions.if_none_match is not None:
-        return not _matches(conditions.if_none_match, info.etag)
+        return not names_etag(conditions.if_none_match, info.etag)
     since = _time(conditions.if_modified_since)
     return since is None or _seconds(info.last_modified) > since
 
@@ -37,14 +37,6 @@ def check_copy_source(conditions: Conditions, info: ObjectInfo) -> None:
     """A copy has no 304: every condition that fails is PreconditionFailed."""
     if not check_read(conditions, info):
         raise S3Error("PreconditionFailed", Condition="x-amz-copy-source-If-None-Match")
-
-
-def _matches(header: str, etag: str) -> bool:
-    for item in header.split(","):
-        known = item.strip().removeprefix("W/").strip('"')
-        if known in ("*", etag):
-            return True
-    return False
 
 
 def _time(header: str | None) -> datetime | None:

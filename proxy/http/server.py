@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
+from s4weights.proxy.errors import S3Error
+
+from .xml import error_document
+
+_log = logging.getLogger(__name__)
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 # iter_any() then gives pieces of up to this, and the socket is not read beyond it.
@@ -48,6 +55,26 @@ class _Protocol(RequestHandler):
         body.feed_eof()
         self.close()  # once the answer is out
         return True
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
+            return super().handle_error(request, status, exc, message)
+        # aiohttp would log the line that it could not read, and that may be a signature.
+        _log.warning("a request from %s cannot be read: %s", request.remote, type(exc).__name__)
+        error = S3Error("BadRequest", "An error occurred when parsing the HTTP request.", status=400)
+        response = web.Response(
+            status=error.status,
+            body=error_document(error, resource="", request_id="", host_id=""),
+            headers={"Content-Type": "application/xml", "Server": "s4weights"},
+        )
+        response.force_close()
+        return response
 
 
 class S3Server(web.Server):

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from xml.sax.saxutils import escape
 
+from s4weights.proxy.checksums.algorithms import ELEMENTS
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.upstream.protocol import Part
+from s4weights.proxy.upstream.protocol import NO_CONDITIONS, Conditions, Part
 
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 # A thousand keys of a kibibyte, or ten thousand parts: S3's own bounds, with room.
@@ -60,10 +61,19 @@ def _text(value: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRequest:
-    """What DeleteObjects asks for: (key, version id), and whether to answer failures only."""
+class DeleteTarget:
+    """One object of DeleteObjects, and what must hold for it."""
 
-    objects: list[tuple[str, str | None]]
+    key: str
+    version_id: str | None = None
+    conditions: Conditions = NO_CONDITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """What DeleteObjects asks for, and whether to answer failures only."""
+
+    objects: list[DeleteTarget]
     quiet: bool
 
 
@@ -75,7 +85,8 @@ def parse_complete(data: bytes) -> list[Part]:
         number, etag = element.findtext("PartNumber"), element.findtext("ETag")
         if number is None or etag is None or not number.strip().isascii() or not number.strip().isdigit():
             raise S3Error("MalformedXML")
-        parts.append(Part(int(number.strip()[:9]), etag.strip().strip('"')))
+        checksums = {header: text for name, header in ELEMENTS.items() if (text := element.findtext(name))}
+        parts.append(Part(int(number.strip()[:9]), etag.strip().strip('"'), checksums=checksums))
     if not parts:
         raise S3Error("MalformedXML")
     return parts
@@ -89,7 +100,12 @@ def parse_delete(data: bytes) -> DeleteRequest:
         key = element.findtext("Key")
         if key is None:
             raise S3Error("MalformedXML")
-        objects.append((key, element.findtext("VersionId")))
+        conditions = Conditions(
+            if_match=element.findtext("ETag"),
+            if_match_size=element.findtext("Size"),
+            if_match_modified=element.findtext("LastModifiedTime"),
+        )
+        objects.append(DeleteTarget(key, element.findtext("VersionId"), conditions))
     if not 1 <= len(objects) <= MAX_DELETE_KEYS:
         raise S3Error("MalformedXML")
     return DeleteRequest(objects, (root.findtext("Quiet") or "").strip().lower() == "true")

@@ -54,9 +54,11 @@ class BodyEncoder:
             await writer.write(stored)
 
     async def finish(self, conditions: Conditions | None = None) -> Stored:
-        """Make the object visible. After `seal` and `commit`."""
+        """Make the object visible. After `seal` and `commit`; again where an UpstreamError came."""
         assert self._writer is not None
-        await self._writer.write(self._tail)
+        tail, self._tail = self._tail, b""  # once, also where this is called again
+        if tail:
+            await self._writer.write(tail)
         stored = await self._writer.finish(conditions)
         totals = self.encoder.totals
         kind = (self.encoder.kind or Kind.UNKNOWN).value

@@ -26,7 +26,7 @@ def check_part_list(
     chosen: list[ReceivedPart] = []
     for part in parts:
         known = received.get(part.number)
-        if known is None or known.etag != part.etag:
+        if known is None or known.etag != part.etag or _differs(part, known):
             raise S3Error("InvalidPart", PartNumber=str(part.number), ETag=part.etag)
         chosen.append(known)
     if not chosen:
@@ -41,6 +41,10 @@ def check_part_list(
     return chosen
 
 
+def _differs(part: Part, known: ReceivedPart) -> bool:
+    return any(known.checksums.get(header, value) != value for header, value in part.checksums.items())
+
+
 def check_part_sizes(chosen: Sequence[ReceivedPart]) -> None:
     """Raises: S3Error EntityTooSmall where a part but the last is under S3's minimum."""
     for part in chosen[:-1]:
@@ -52,3 +56,11 @@ def check_part_sizes(chosen: Sequence[ReceivedPart]) -> None:
                 ProposedSize=str(part.size),
                 MinSizeAllowed=str(MIN_PART_BYTES),
             )
+
+
+def check_object_size(chosen: Sequence[ReceivedPart], announced: Mapping[str, str]) -> None:
+    """Raises: S3Error InvalidRequest where the parts are not as long together as x-amz-mp-object-size says."""
+    size = announced.get("x-amz-mp-object-size")
+    found = str(sum(part.size for part in chosen))
+    if size is not None and size.strip() != found:
+        raise S3Error("InvalidRequest", f"x-amz-mp-object-size: expected {size}, found parts of {found} bytes.")

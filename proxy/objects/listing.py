@@ -15,11 +15,12 @@ from s4weights.proxy.upstream.protocol import Entry
 
 from .lru import LRU
 from .resolve import Resolver
+from .types import LogicalObject
 
 _log = logging.getLogger(__name__)
 
 # Key and upstream ETag name the bytes; the time tells a copy onto itself with another marker.
-_Identity: TypeAlias = tuple[str, str, str, datetime]
+_Identity: TypeAlias = tuple[str, str, str, datetime, str | None]
 
 
 class LogicalListing:
@@ -37,20 +38,23 @@ class LogicalListing:
     async def _logical_entry(self, bucket: str, entry: Entry) -> Entry:
         if entry.size < MIN_CONTAINER_BYTES:
             return entry
-        identity = (bucket, entry.key, entry.etag, entry.last_modified)
+        identity = (bucket, entry.key, entry.etag, entry.last_modified, entry.version_id)
         known = self._known.get(identity)
         if known is None:
             async with self._calls:
-                known = await self._look(bucket, entry)
-            self._known.put(identity, known)
+                found = await self._look(bucket, entry)
+            if found is None:
+                return entry
+            known = found.info.size, found.info.etag
+            if found.stored.etag == entry.etag:
+                self._known.put(identity, known)
         size, etag = known
         return replace(entry, size=size, etag=etag)
 
-    async def _look(self, bucket: str, entry: Entry) -> tuple[int, str]:
+    async def _look(self, bucket: str, entry: Entry) -> LogicalObject | None:
         try:
-            found = await self._resolver.resolve_briefly(bucket, entry.key)
+            return await self._resolver.resolve_briefly(bucket, entry.key, version_id=entry.version_id)
         except S3Error as error:
             # Deleted since, unreadable for us (its class, its key), or damaged: a listing still names it.
             _log.warning("listing shows the stored size of %s/%s: %s", bucket, entry.key, error)
-            return entry.size, entry.etag
-        return found.info.size, found.info.etag
+            return None

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import AsyncGenerator, Sequence
 
 from s4weights.codec.engines import choose_engine
+from s4weights.proxy.checksums.algorithms import HEADER_PREFIX
 from s4weights.proxy.config import Settings
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
-from s4weights.proxy.upstream.protocol import Conditions, Entry, Headers, Stored, Upstream
+from s4weights.proxy.upstream.protocol import (
+    NO_CONDITIONS,
+    Conditions,
+    Entry,
+    Headers,
+    Part,
+    Stored,
+    Upstream,
+    names_etag,
+)
 
 from .codec_pool import CodecPool
+from .delete import delete_object
 from .journal import Journal
 from .listing import LogicalListing
 from .put import put_object
@@ -21,6 +34,11 @@ from .resolve import Resolver
 from .store import Store, VerifiedBody
 from .types import MARKER, MARKER_CONTAINER, LogicalObject
 from .uploads import Uploads
+
+
+def _names_one(condition: str | None) -> bool:
+    """Whether a condition is about an ETag, and not about there being an object at all."""
+    return condition is not None and condition.strip() != "*"
 
 
 class Objects:
@@ -77,7 +95,33 @@ class Objects:
         conditions: Conditions | None = None,
     ) -> Stored:
         """Store a body of length bytes; visible when it is whole and verified."""
-        return await put_object(self.store, (bucket, key), body, length, headers, conditions)
+        stored_conditions = await self._stored_conditions(bucket, key, conditions)
+        return await put_object(self.store, (bucket, key), body, length, headers, stored_conditions)
+
+    async def complete(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[Part],
+        conditions: Conditions | None,
+        announced: Headers | None = None,
+    ) -> Stored:
+        """Make a multipart upload's object visible. announced: see MultipartUpload.complete."""
+        stored_conditions = await self._stored_conditions(bucket, key, conditions)
+        return await self.uploads.complete(bucket, key, upload_id, parts, stored_conditions, announced)
+
+    async def checksums(self, found: LogicalObject) -> Headers:
+        """The whole object's checksum and its type by header, where there is one."""
+        if found.is_container:
+            return found.checksums
+        try:
+            info = await self.store.upstream.head(found.bucket, found.key, version_id=found.version_id, checksums=True)
+        except S3Error:
+            return {}  # gone by now
+        if info.etag != found.stored.etag:
+            return {}  # another object by now
+        return {name: value for name, value in info.headers.items() if name.startswith(HEADER_PREFIX)}
 
     async def copy(
         self,
@@ -100,16 +144,43 @@ class Objects:
             replace=replace,
             source_if_match=source.stored.etag,
             source_version_id=source.version_id,
-            conditions=conditions,
+            conditions=await self._stored_conditions(bucket, key, conditions),
         )
         etag = source.info.etag if source.is_container else stored.etag
         return Stored(etag, stored.headers, stored.last_modified)
 
     async def delete(
-        self, bucket: str, key: str, *, version_id: str | None = None, conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        *,
+        version_id: str | None = None,
+        conditions: Conditions | None = None,
+        headers: Headers | None = None,
     ) -> Headers:
-        """Remove an object."""
-        return await self.store.upstream.delete(bucket, key, version_id=version_id, conditions=conditions)
+        """Remove an object. headers: see Upstream.delete."""
+        asked = conditions or NO_CONDITIONS
+        return await delete_object(self.store.upstream, self._resolver, (bucket, key), version_id, asked, headers or {})
+
+    async def _stored_conditions(self, bucket: str, key: str, conditions: Conditions | None) -> Conditions | None:
+        """The bucket compares its own ETags: a logical one is looked up, and the bucket then checks, atomically, that the
+        version which has it is still there.
+
+        Raises: S3Error PreconditionFailed.
+        """
+        if conditions is None or not (_names_one(conditions.if_match) or _names_one(conditions.if_none_match)):
+            return conditions
+        try:
+            found = await self._resolver.resolve_briefly(bucket, key)
+        except S3Error:
+            return conditions  # not there, or not to be read without its key: the bucket's own answer
+        if not found.is_container:
+            return conditions
+        if conditions.if_match is not None and not names_etag(conditions.if_match, found.info.etag):
+            raise S3Error("PreconditionFailed", Condition="If-Match")
+        if conditions.if_none_match is not None and names_etag(conditions.if_none_match, found.info.etag):
+            raise S3Error("PreconditionFailed", Condition="If-None-Match")
+        return dataclasses.replace(conditions, if_match=f'"{found.stored.etag}"', if_none_match=None)
 
     def _relieve(self) -> None:
         if self._relieving is None or self._relieving.done():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from s4weights.codec.types import Buffer
+from s4weights.proxy.checksums.algorithms import encode, new_hasher
 from s4weights.proxy.limits import MAX_MEMORY_PART_BYTES, MIB
 
 from .store import Store, VerifiedBody
@@ -111,14 +112,25 @@ async def receive_part(store: Store, number: int, body: VerifiedBody, size: int)
 class CopiedBody:
     """A body that comes from the bucket itself (UploadPartCopy), with the MD5 that a client's body would have."""
 
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+    def __init__(self, chunks: AsyncIterator[bytes], header: str | None = None) -> None:
+        """header: of the checksum that the upload was begun with."""
         self._chunks = chunks
+        self._hasher = new_hasher(header) if header else None
         self.md5 = hashlib.md5(usedforsecurity=False).digest()
+        self.announced: Mapping[str, str | None] = {header: None} if header else {}
         self.checksums: Mapping[str, str] = {}
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         md5 = hashlib.md5(usedforsecurity=False)
+        self._note(md5.digest())
         async for chunk in self._chunks:
             await asyncio.to_thread(md5.update, chunk)
-            self.md5 = md5.digest()
+            if self._hasher is not None:
+                await asyncio.to_thread(self._hasher.update, chunk)
+            self._note(md5.digest())
             yield chunk
+
+    def _note(self, md5: bytes) -> None:
+        self.md5 = md5
+        if self._hasher is not None:
+            self.checksums = dict.fromkeys(self.announced, encode(self._hasher.digest()))

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 from s4weights.codec.container import LogicalETag
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Kind
+from s4weights.proxy.checksums.algorithms import TYPE_HEADER
+from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.limits import PROBE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
 from .body_encoder import BodyEncoder
-from .store import Store, VerifiedBody, chain, passed_headers
+from .store import Store, VerifiedBody, chain, passed_headers, sent_checksum
 
 
 async def put_object(
@@ -25,10 +27,10 @@ async def put_object(
     """Store a body of length bytes at target (bucket, key); the answer's ETag is the logical one."""
     chunks = aiter(body)
     head, kind = await recognise(chunks)
-    if store.encodes(kind) and length:
+    if store.encodes(kind, headers) and length:
         async with store.writes.hold(store.write_hold_bytes):
             return await _encode(store, target, body, (head, chunks), kind, length, headers, conditions)
-    return await _pass_through(store, target, (head, chunks), kind, length, headers, conditions)
+    return await _pass_through(store, target, body, (head, chunks), kind, length, headers, conditions)
 
 
 async def recognise(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], Kind]:
@@ -45,14 +47,17 @@ async def recognise(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], Kind]:
 async def _pass_through(
     store: Store,
     target: tuple[str, str],
-    body: tuple[list[bytes], AsyncIterator[bytes]],
+    body: VerifiedBody,
+    source: tuple[list[bytes], AsyncIterator[bytes]],
     kind: Kind,
     length: int,
     headers: Headers,
     conditions: Conditions | None,
 ) -> Stored:
     bucket, key = target
-    stored = await store.upstream.put(bucket, key, chain(*body), length, passed_headers(kind, headers), conditions)
+    stored = await store.upstream.put(
+        bucket, key, chain(*source), length, passed_headers(kind, headers), conditions, sent_checksum(body)
+    )
     store.metrics.object_written(length, length, "passed-through")
     return stored
 
@@ -81,16 +86,17 @@ async def _encode(
             raw_bytes += len(chunk)
             if raw_bytes >= PROBE_BYTES:
                 if not (encoder.gains() or store.settings.encode_all):
-                    return await _pass_through(store, target, (raw, chunks), kind, length, headers, conditions)
+                    return await _pass_through(store, target, body, (raw, chunks), kind, length, headers, conditions)
                 await encoder.commit(store.writer(target, headers))
                 committed = True
                 raw.clear()
         await encoder.end()
         etag = LogicalETag(body.md5)
-        await encoder.seal(etag, checksums=body.checksums)
+        kind_of = {TYPE_HEADER: FULL_OBJECT} if body.checksums else {}
+        await encoder.seal(etag, checksums={**body.checksums, **kind_of})
         if not committed:
             if not (encoder.gains() or store.settings.encode_all):
-                return await _pass_through(store, target, (raw, chunks), kind, length, headers, conditions)
+                return await _pass_through(store, target, body, (raw, chunks), kind, length, headers, conditions)
             await encoder.commit(store.writer(target, headers))
         stored = await encoder.finish(conditions)
         return Stored(str(etag), stored.headers, stored.last_modified)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
@@ -11,9 +12,8 @@ import xxhash
 from s4weights.codec.container import FrameSpan, Trailer
 from s4weights.codec.errors import ChecksumMismatch
 from s4weights.proxy.limits import READ_HOLD_BYTES, READ_RUN_BYTES, READ_RUNS_IN_FLIGHT
-from s4weights.proxy.upstream.protocol import ByteRange
 
-from .fetch import fetch
+from .fetch import fetch, stream
 from .store import Store
 from .types import LogicalObject
 
@@ -36,18 +36,10 @@ async def _read_stored(store: Store, found: LogicalObject, first: int, length: i
     if first >= known_from:
         yield found.last_bytes[first - known_from : first - known_from + length]
         return
-    body = await store.upstream.get(
-        found.bucket,
-        found.key,
-        byte_range=ByteRange(first, first + length - 1),
-        if_match=found.stored.etag,
-        version_id=found.version_id,
-    )
-    try:
-        async for chunk in body.chunks:
+    chunks = stream(store.upstream, found, first, length)
+    async with contextlib.aclosing(chunks):
+        async for chunk in chunks:
             yield chunk
-    finally:
-        await body.aclose()
 
 
 async def _read_container(store: Store, found: LogicalObject, first: int, length: int) -> AsyncIterator[bytes]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from s4weights.codec.container import TRAILER_BYTES, Index, looks_like_trailer, parse_index
 from s4weights.codec.decode import Tail, read_tail
 from s4weights.codec.errors import FormatError
-from s4weights.proxy.errors import S3Error
+from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import INDEX_CACHE_BYTES, TAIL_WITH_INDEX_BYTES
 from s4weights.proxy.upstream.protocol import ByteRange, ObjectInfo
 
-from .fetch import fetch
+from .about import read_checksums, read_part_checksums, read_parts
+from .fetch import fetch, retried
 from .lru import LRU
 from .store import Store
 from .types import MARKER, MARKER_CONTAINER, LogicalObject
@@ -34,22 +35,20 @@ class Resolver:
         if found.tail is None:
             return found
         index = found.tail.index or await self._load_index(found, found.tail)
-        about = index.about
-        parts, checksums = about.get("parts"), about.get("checksums")
+        parts = read_parts(index.about, found.info.size)
         return replace(
             found,
             tail=Tail(found.tail.trailer, index),
-            parts=tuple(parts) if isinstance(parts, list) else (),
-            checksums=checksums if isinstance(checksums, dict) else {},
+            parts=parts,
+            checksums=read_checksums(index.about),
+            part_checksums=read_part_checksums(index.about, len(parts)),
         )
 
     async def resolve_briefly(
         self, bucket: str, key: str, *, version_id: str | None = None, last_bytes: int = TRAILER_BYTES
     ) -> LogicalObject:
         """Size, ETag and headers; the index only where it lies within the last bytes."""
-        body = await self._store.upstream.get(bucket, key, byte_range=ByteRange(-last_bytes), version_id=version_id)
-        end = b"".join([chunk async for chunk in body.chunks])
-        stored = body.info
+        stored, end = await retried(lambda: self._read_end(bucket, key, version_id, last_bytes))
         tail = _read_tail(f"{bucket}/{key}", stored, end)
         return LogicalObject(
             bucket=bucket,
@@ -60,6 +59,18 @@ class Resolver:
             last_bytes=b"" if tail else end,
             version_id=version_id,
         )
+
+    async def _read_end(
+        self, bucket: str, key: str, version_id: str | None, last_bytes: int
+    ) -> tuple[ObjectInfo, bytes]:
+        body = await self._store.upstream.get(bucket, key, byte_range=ByteRange(-last_bytes), version_id=version_id)
+        try:
+            if body.length > last_bytes:
+                # A server that ignores ranges; the whole object would fill the memory.
+                raise UpstreamError(f"{bucket}/{key}: expected the last {last_bytes} bytes, found {body.length}")
+            return body.info, b"".join([chunk async for chunk in body.chunks])
+        finally:
+            await body.aclose()
 
     async def _load_index(self, found: LogicalObject, tail: Tail) -> Index:
         identity = (found.bucket, found.key, found.stored.etag)
@@ -91,8 +102,16 @@ def _damaged(path: str, error: FormatError) -> S3Error:
     return S3Error("InternalError", f"The stored container is damaged: {path}: {error}")
 
 
+def _encoding(value: str) -> dict[str, str]:
+    """An object's own encoding: some servers keep aws-chunked, which is that of the transfer, beside it."""
+    kept = [item.strip() for item in value.split(",") if item.strip() and item.strip().lower() != "aws-chunked"]
+    return {"content-encoding": ",".join(kept)} if kept else {}
+
+
 def _logical_info(stored: ObjectInfo, tail: Tail | None) -> ObjectInfo:
     headers = {name: value for name, value in stored.headers.items() if name != MARKER}
+    if "content-encoding" in headers:
+        headers |= _encoding(headers.pop("content-encoding"))
     if tail is None:
         return replace(stored, headers=headers)
     trailer = tail.trailer

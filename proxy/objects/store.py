@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from s4weights.codec.types import Kind
+from s4weights.proxy.checksums.plan import COMPOSITE, ChecksumPlan
 from s4weights.proxy.config import Settings
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
-from s4weights.proxy.upstream.protocol import Headers, Upstream
+from s4weights.proxy.upstream.protocol import Headers, SentChecksum, Upstream
 
 from .codec_pool import CodecPool
 from .journal import Journal
@@ -21,11 +22,13 @@ from .types import MARKER, MARKER_CONTAINER, MARKER_RAW
 class VerifiedBody(Protocol):
     """A client's body: its last chunk comes only after every length, hash and signature was right.
 
-    md5 (16 bytes) and checksums (by header name) are there after the end.
+    md5 (16 bytes) and checksums (by header name) are there after the end. announced: the headers of those checksums, with
+    the values that came before the body.
     """
 
     md5: bytes
     checksums: Mapping[str, str]
+    announced: Mapping[str, str | None]
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -50,9 +53,9 @@ class Store:
         """What one body being encoded holds at most: its writer, the probe's raw bytes, and frames in the pool."""
         return hold_bytes(self.settings.part_bytes) + _PROBE_AND_FRAMES_BYTES
 
-    def encodes(self, kind: Kind) -> bool:
-        """Whether a body of this kind goes through the codec."""
-        if self.settings.mode == "passthrough":
+    def encodes(self, kind: Kind, headers: Headers) -> bool:
+        """Whether a body of this kind goes through the codec; never one whose key (SSE-C) is the client's alone."""
+        if self.settings.mode == "passthrough" or any(name.startswith(_CUSTOMER_KEY) for name in headers):
             return False
         return kind in _CHECKPOINTS or self.settings.encode_all
 
@@ -60,17 +63,35 @@ class Store:
         """A writer for a container at target (bucket, key)."""
         marked = {**headers, MARKER: MARKER_CONTAINER}
         return StoredWriter(
-            self.upstream, self.journal, self.writes, target, marked, part_bytes=self.settings.part_bytes
+            self.upstream,
+            self.journal,
+            self.writes,
+            target,
+            marked,
+            part_bytes=self.settings.part_bytes,
+            plan=_STORED_CHECKSUM if self.settings.upstream_checksums else None,
         )
 
 
 _CHECKPOINTS: Final = frozenset(Kind) - {Kind.UNKNOWN, Kind.CONTAINER}
+_CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
+# Of stored bytes, on their way to the bucket; every S3-compatible server with checksums has this one.
+_STORED_CHECKSUM: Final = ChecksumPlan("x-amz-checksum-crc32c", COMPOSITE)
 _PROBE_AND_FRAMES_BYTES: Final = 16 << 20
 
 
 def passed_headers(kind: Kind, headers: Headers) -> Headers:
     """The headers of a body that passes through; one that is a container of its own stays one for its reader."""
     return {**headers, MARKER: MARKER_RAW} if kind is Kind.CONTAINER else headers
+
+
+def sent_checksum(body: VerifiedBody, header: str | None = None) -> SentChecksum | None:
+    """The client's own checksum, to go on to the bucket with a body that passes through. header: the only one wanted."""
+    name = next((one for one in body.announced if header in (None, one)), None)
+    if name is None:
+        return None
+    before = body.announced[name]
+    return SentChecksum(name, lambda: before or body.checksums[name], known=before is not None)
 
 
 async def chain(first: Iterable[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.codec.container import TRAILER_BYTES
+from s4weights.proxy.checksums.algorithms import encode, new_hasher
+from s4weights.proxy.checksums.plan import ChecksumPlan
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import MAX_PARTS, PART_GROWTH, PARTS_IN_FLIGHT
 from s4weights.proxy.memory import MemoryBudget
-from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upstream
+from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers, Part, SentChecksum, Stored, Upstream
 
 from .journal import Journal, OpenUpload
-
-_log = logging.getLogger(__name__)
-_COMPLETE_ATTEMPTS = 3
-_COMPLETE_PAUSE_S = 0.5
+from .open_upload import abort_recorded, begin_upload, complete_recorded
 
 
 def hold_bytes(part_bytes: int) -> int:
@@ -39,19 +39,23 @@ class StoredWriter:
         headers: Headers,
         *,
         part_bytes: int,
+        plan: ChecksumPlan | None = None,
     ) -> None:
+        """plan: the checksum that goes with the stored bytes."""
         self._upstream = upstream
         self._journal = journal
         self._budget = budget
         self._bucket, self._key = target
         self._headers = headers
         self._part_bytes = part_bytes
+        self._plan = plan
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._tasks: dict[int, asyncio.Task[Part]] = {}
         self._upload: OpenUpload | None = None
         self._beyond_bytes = 0
         self._parked: Path | None = None
+        self._end = b""
         self.stored_bytes = 0
 
     async def write(self, data: bytes) -> None:
@@ -59,19 +63,33 @@ class StoredWriter:
         self._pending.append(data)
         self._pending_bytes += len(data)
         self.stored_bytes += len(data)
+        self._end = (self._end + data[-TRAILER_BYTES:])[-TRAILER_BYTES:]
         if self._pending_bytes >= self._next_part_bytes():
             await self._send_part()
 
     async def finish(self, conditions: Conditions | None = None) -> Stored:
-        """Send the rest and make the object visible."""
+        """Send the rest and make the object visible. Where the bucket cannot be reached it may be called again."""
         if self._upload is None:
-            body = self._take_pending()
-            return await self._upstream.put(self._bucket, self._key, body, len(body), self._headers, conditions)
+            body = b"".join(self._pending)
+            self._check_whole(len(body))
+            stored = await self._upstream.put(
+                self._bucket, self._key, body, len(body), self._headers, conditions, await self._checksum(body)
+            )
+            self._pending.clear()
+            return stored
         if self._pending_bytes:
             await self._send_part()
         parts = [await task for _, task in sorted(self._tasks.items())]
-        stored = await self._complete(self._upload, parts, conditions)
-        self._journal.remove(self._upload)
+        self._check_whole(sum(part.size for part in parts))
+        upload = self._upload
+        stored = await complete_recorded(
+            self._journal,
+            upload,
+            lambda: self._upstream.complete_upload(
+                self._bucket, self._key, upload.upload_id, parts, conditions, self._joined(parts)
+            ),
+            self._find_completed,
+        )
         self._upload = None
         return stored
 
@@ -89,14 +107,8 @@ class StoredWriter:
         self._beyond_bytes = 0
         if self._upload is None:
             return
-        try:
-            await self._upstream.abort_upload(self._bucket, self._key, self._upload.upload_id)
-        except (S3Error, UpstreamError) as error:
-            # The journal keeps its record: the next start tries again.
-            _log.warning("upload of %s/%s could not be aborted upstream: %s", self._bucket, self._key, error)
-        else:
-            self._journal.remove(self._upload)
-        self._upload = None
+        upload, self._upload = self._upload, None
+        await abort_recorded(self._upstream, self._journal, upload)
 
     async def drain(self) -> None:
         """Wait until nothing is on its way; what is left is less than a part."""
@@ -104,18 +116,24 @@ class StoredWriter:
             await task
 
     async def park(self) -> None:
-        """Move what is left to disk, after `drain`; `unpark` brings it back."""
+        """Move what is left to disk, after `drain`; `unpark` brings it back. Raises: OSError, and then it is still here."""
         if self._pending_bytes and self._parked is None:
-            self._parked = self._journal.new_spill_file()
-            await asyncio.to_thread(self._parked.write_bytes, self._take_pending())
+            path = self._journal.new_spill_file()
+            try:
+                await asyncio.to_thread(path.write_bytes, b"".join(self._pending))
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
+            self._take_pending()
+            self._parked = path
 
     async def unpark(self) -> None:
         """Bring back what `park` moved to disk."""
         if self._parked is None:
             return
-        parked, self._parked = self._parked, None
-        body = await asyncio.to_thread(parked.read_bytes)
-        parked.unlink()
+        body = await asyncio.to_thread(self._parked.read_bytes)
+        self._parked.unlink()
+        self._parked = None
         self._pending.append(body)
         self._pending_bytes = len(body)
 
@@ -133,16 +151,32 @@ class StoredWriter:
         part_bytes = self._next_part_bytes()
         self._account(part_bytes)
         if self._upload is None:
-            upload_id = await self._upstream.create_upload(self._bucket, self._key, self._headers)
-            self._upload = self._journal.add(self._bucket, self._key, upload_id)
+            headers = {**self._headers, **(self._plan.headers if self._plan else {})}
+            self._upload = await begin_upload(self._upstream, self._journal, self._bucket, self._key, headers)
         await self._wait_for_room(part_bytes)
         number = len(self._tasks) + 1
         if number > MAX_PARTS:
             raise S3Error("EntityTooLarge", f"The stored object would need more than {MAX_PARTS} parts.", Key=self._key)
         body = self._take_pending()
-        self._tasks[number] = asyncio.create_task(
-            self._upstream.put_part(self._bucket, self._key, self._upload.upload_id, number, body, len(body))
-        )
+        self._tasks[number] = asyncio.create_task(self._put_part(self._upload.upload_id, number, body))
+
+    async def _put_part(self, upload_id: str, number: int, body: bytes) -> Part:
+        checksum = await self._checksum(body)
+        part = await self._upstream.put_part(self._bucket, self._key, upload_id, number, body, len(body), checksum)
+        return replace(part, checksums={checksum.header: checksum.value()}) if checksum is not None else part
+
+    async def _checksum(self, body: bytes) -> SentChecksum | None:
+        if self._plan is None:
+            return None
+        hasher = new_hasher(self._plan.header)
+        await asyncio.to_thread(hasher.update, body)
+        value = encode(hasher.digest())
+        return SentChecksum(self._plan.header, lambda: value, known=True)
+
+    def _joined(self, parts: Sequence[Part]) -> Headers:
+        if self._plan is None:
+            return {}
+        return self._plan.join([(part.checksums[self._plan.header], part.size) for part in parts])
 
     async def _wait_for_room(self, part_bytes: int) -> None:
         on_their_way = [task for task in self._tasks.values() if not task.done()]
@@ -160,28 +194,18 @@ class StoredWriter:
             self._budget.exceed(beyond - self._beyond_bytes)
             self._beyond_bytes = beyond
 
-    async def _complete(self, upload: OpenUpload, parts: list[Part], conditions: Conditions | None) -> Stored:
-        answer_lost = False
-        for attempt in range(1, _COMPLETE_ATTEMPTS + 1):
-            try:
-                return await self._upstream.complete_upload(
-                    self._bucket, self._key, upload.upload_id, parts, conditions
-                )
-            except UpstreamError:
-                answer_lost = True
-                if attempt == _COMPLETE_ATTEMPTS:
-                    raise
-                await asyncio.sleep(_COMPLETE_PAUSE_S * attempt)
-            except S3Error as error:
-                if error.code == "NoSuchUpload" and answer_lost:
-                    return await self._find_completed(parts, error)
-                raise
-        raise AssertionError("unreachable")
+    def _check_whole(self, sent_bytes: int) -> None:
+        if sent_bytes != self.stored_bytes:
+            raise S3Error("InternalError", f"Expected {self.stored_bytes} stored bytes to be sent, found {sent_bytes}.")
 
-    async def _find_completed(self, parts: list[Part], error: S3Error) -> Stored:
-        """The upload is gone after an answer was lost: it was completed if the object has its ETag."""
-        info = await self._upstream.head(self._bucket, self._key)
-        md5s = b"".join(bytes.fromhex(part.etag) for part in parts)
-        if info.etag != f"{hashlib.md5(md5s, usedforsecurity=False).hexdigest()}-{len(parts)}":
-            raise error
-        return Stored(info.etag, info.headers, info.last_modified)
+    async def _find_completed(self) -> Stored | None:
+        """The object at the key, where it ends in our own trailer: that holds the digest of the whole body."""
+        try:
+            found = await self._upstream.get(self._bucket, self._key, byte_range=ByteRange(-TRAILER_BYTES))
+            end = b"".join([chunk async for chunk in found.chunks])
+        except S3Error:
+            return None
+        if (found.info.size, end) != (self.stored_bytes, self._end):
+            return None
+        versions = {name: found.info.headers[name] for name in found.info.headers if name == "x-amz-version-id"}
+        return Stored(found.info.etag, versions, found.info.last_modified)

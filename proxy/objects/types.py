@@ -16,6 +16,10 @@ MARKER_RAW: Final = "raw"
 """A container that a client itself uploaded: given back as it was sent."""
 
 
+PART_CHECKSUMS: Final = "parts"
+"""Among the checksums that a container keeps: those of the client's parts, in order, with commas between."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogicalObject:
     """One object as the client knows it.
@@ -24,7 +28,7 @@ class LogicalObject:
     tail: the end of the container, None where the stored bytes are the body.
     last_bytes: the last stored bytes, as far as they were read with the headers.
     parts: sizes of the client's parts, empty for a plain PUT or where unknown.
-    checksums: the client's whole-object checksums by header name.
+    checksums: the client's whole-object checksum and its type by header name. part_checksums: those of its parts.
     """
 
     bucket: str
@@ -36,6 +40,7 @@ class LogicalObject:
     version_id: str | None = None
     parts: tuple[int, ...] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
+    part_checksums: tuple[str, ...] = ()
 
     @property
     def is_container(self) -> bool:

@@ -10,24 +10,29 @@ from __future__ import annotations
 import asyncio
 import enum
 import hashlib
+import logging
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from s4weights.codec.container import LogicalETag
 from s4weights.codec.types import Kind
-from s4weights.proxy.errors import S3Error
+from s4weights.proxy.checksums.plan import ChecksumPlan, check_whole
+from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import PROBE_BYTES, SETTLE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored
 
 from .body_encoder import BodyEncoder
-from .checks import check_part_list, check_part_sizes
+from .checks import check_object_size, check_part_list, check_part_sizes
 from .parts import ReceivedPart, receive_part
 from .passed_upload import PassedUpload
 from .put import recognise
 from .store import Store, VerifiedBody
 from .stored_writer import StoredWriter
+from .types import PART_CHECKSUMS
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -43,8 +48,16 @@ class State(enum.Enum):
 class MultipartUpload:
     """One open upload. Its methods may run concurrently; `_turn` orders all that touches the stream."""
 
-    def __init__(self, store: Store, upload_id: str, target: tuple[str, str], headers: Headers) -> None:
+    def __init__(
+        self,
+        store: Store,
+        upload_id: str,
+        target: tuple[str, str],
+        headers: Headers,
+        plan: ChecksumPlan | None = None,
+    ) -> None:
         self.upload_id = upload_id
+        self.plan = plan
         self.target = target
         self.headers = headers
         self.initiated = datetime.now(UTC)
@@ -58,6 +71,8 @@ class MultipartUpload:
         self._writer: StoredWriter | None = None
         self._held_bytes = 0
         self._failure: Exception | None = None
+        self._sealed: tuple[list[ReceivedPart], LogicalETag] | None = None
+        self._working: set[asyncio.Task[Any]] = set()
 
     async def put_part(self, number: int, body: VerifiedBody, length: int) -> Part:
         """Take one part; a number that was there already is replaced."""
@@ -67,11 +82,16 @@ class MultipartUpload:
         else:
             part = await receive_part(self._store, number, body, length)
         await self._work(self._accept(part))
-        return Part(number, part.etag, part.size, part.last_modified)
+        return Part(number, part.etag, part.size, part.last_modified, part.checksums)
 
-    async def complete(self, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
-        """Make the object visible, from just these parts. A refusal leaves the upload open."""
-        return await self._work(self._complete(parts, conditions))
+    async def complete(
+        self, parts: Sequence[Part], conditions: Conditions | None, announced: Headers | None = None
+    ) -> Stored:
+        """Make the object visible, from just these parts. A refusal leaves the upload open.
+
+        announced: headers with the checksum and the size that the object must have.
+        """
+        return await self._work(self._complete(parts, conditions, announced or {}))
 
     async def abort(self) -> None:
         """Drop everything; the object at the key stays as it was."""
@@ -82,8 +102,12 @@ class MultipartUpload:
         if self._turn.locked() or not self._held_bytes:
             return
         async with self._turn:
-            if self._writer is not None:
-                await self._writer.park()
+            try:
+                if self._writer is not None:
+                    await self._writer.park()
+            except OSError as error:  # a full disk: what is held stays in memory
+                _log.warning("upload of %s/%s keeps its memory: %s", *self.target, error)
+                return
             self._release(0)
 
     async def _work(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -93,7 +117,10 @@ class MultipartUpload:
             async with self._turn:
                 return await work
 
-        return await asyncio.shield(asyncio.create_task(in_turn()))
+        task = asyncio.create_task(in_turn())
+        self._working.add(task)  # the loop itself would let it go once nobody waits for it
+        task.add_done_callback(self._working.discard)
+        return await asyncio.shield(task)
 
     def _check_open(self) -> None:
         if self.state is State.ENDED:
@@ -134,7 +161,7 @@ class MultipartUpload:
             await self._decide(self.received[1])
         if self._passed is not None:
             await self._passed.send_on(self.received.values())
-        elif self.state is State.ENCODED:
+        elif self.state is State.ENCODED and self._sealed is None:
             settled = self._settled()
             if settled:
                 await self._take(settled)
@@ -159,10 +186,10 @@ class MultipartUpload:
     async def _decide(self, first: ReceivedPart) -> None:
         assert first.body is not None
         _, kind = await recognise(first.body.chunks(PROBE_BYTES))
-        if self._store.encodes(kind) and await self._gains(first, kind):
+        if self._store.encodes(kind, self.headers) and await self._gains(first, kind):
             self.state = State.ENCODED
             return
-        self._passed = await PassedUpload.open(self._store, self.target, self.headers, kind)
+        self._passed = await PassedUpload.open(self._store, self.target, self.headers, kind, self.plan)
         self.state = State.PASSED
 
     async def _gains(self, first: ReceivedPart, kind: Kind) -> bool:
@@ -221,19 +248,34 @@ class MultipartUpload:
         self._store.writes.release(self._held_bytes - keep_bytes)
         self._held_bytes = keep_bytes
 
-    async def _complete(self, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
+    async def _complete(self, parts: Sequence[Part], conditions: Conditions | None, announced: Headers) -> Stored:
         self._check_open()
         chosen = check_part_list(self.received, parts, self._taken)
+        checksums = self._join_checksums(chosen)
+        check_whole(self.plan, announced, checksums)
+        check_object_size(chosen, announced)
         if self.state is State.UNDECIDED:
             await self._decide(chosen[0])
         if self._passed is not None:
             await self._passed.send_on(self.received.values())
-            stored = await self._passed.complete(chosen, conditions)
+            stored = await self._passed.complete(chosen, conditions, checksums)
             await self._end()
-            return stored
-        return await self._finish(chosen, conditions)
+        else:
+            stored = await self._finish(chosen, conditions, checksums)
+        return replace(stored, checksums=checksums)
 
-    async def _finish(self, chosen: list[ReceivedPart], conditions: Conditions | None) -> Stored:
+    def _join_checksums(self, chosen: Sequence[ReceivedPart]) -> dict[str, str]:
+        if self.plan is None:
+            return {}
+        return self.plan.join([(part.checksums[self.plan.header], part.size) for part in chosen])
+
+    async def _finish(
+        self, chosen: list[ReceivedPart], conditions: Conditions | None, checksums: dict[str, str]
+    ) -> Stored:
+        if self._sealed is not None and self._sealed[0] != chosen:
+            raise S3Error(
+                "InvalidPart", "The upload was completed with other parts; abort it.", UploadId=self.upload_id
+            )
         check_part_sizes(chosen)
         rest = chosen[len(self._taken) :]
         if rest:
@@ -241,17 +283,31 @@ class MultipartUpload:
         else:
             await self._take_room()
         assert self._encoder is not None
-        md5s = b"".join(part.md5 for part in chosen)
-        etag = LogicalETag(hashlib.md5(md5s, usedforsecurity=False).digest(), len(chosen))
         try:
-            await self._encoder.end()
-            await self._encoder.seal(etag, parts=[part.size for part in chosen])
+            etag = await self._seal(chosen, checksums)
             stored = await self._encoder.finish(conditions)
+        except UpstreamError:
+            raise  # the client may ask again: everything but the last call is done
         except Exception as error:
             self._failure = error
             raise
         await self._end()
         return Stored(str(etag), stored.headers, stored.last_modified)
+
+    async def _seal(self, chosen: list[ReceivedPart], checksums: dict[str, str]) -> LogicalETag:
+        """End the container of just these parts, once."""
+        assert self._encoder is not None
+        if self._sealed is not None:
+            return self._sealed[1]
+        md5s = b"".join(part.md5 for part in chosen)
+        etag = LogicalETag(hashlib.md5(md5s, usedforsecurity=False).digest(), len(chosen))
+        await self._encoder.end()
+        if self.plan is not None:
+            of_parts = [part.checksums[self.plan.header] for part in chosen]
+            checksums = {**checksums, PART_CHECKSUMS: ",".join(of_parts)}
+        await self._encoder.seal(etag, parts=[part.size for part in chosen], checksums=checksums)
+        self._sealed = chosen, etag
+        return etag
 
     async def _abort(self) -> None:
         if self._passed is not None and self.state is not State.ENDED:

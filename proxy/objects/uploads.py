@@ -9,6 +9,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from s4weights.proxy.checksums.plan import ChecksumPlan
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import COMPLETED_KEPT, MAX_OPEN_UPLOADS
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upload
@@ -59,13 +60,13 @@ class Uploads:
             await upload.abort()
         self._open.clear()
 
-    async def create(self, bucket: str, key: str, headers: Headers) -> str:
+    async def create(self, bucket: str, key: str, headers: Headers, plan: ChecksumPlan | None = None) -> str:
         """Begin an upload; nothing goes upstream before its first part shows what it is."""
         if len(self._open) >= MAX_OPEN_UPLOADS:
             raise S3Error("SlowDown", f"{MAX_OPEN_UPLOADS} multipart uploads are open.")
         await self._store.upstream.head_bucket(bucket)
         upload_id = uuid.uuid4().hex
-        self._open[upload_id] = MultipartUpload(self._store, upload_id, (bucket, key), headers)
+        self._open[upload_id] = MultipartUpload(self._store, upload_id, (bucket, key), headers, plan)
         self._last_used_s[upload_id] = time.monotonic()
         return upload_id
 
@@ -87,10 +88,18 @@ class Uploads:
     ) -> Part:
         """Take logical bytes of another object as a part."""
         upload = self._find(bucket, key, upload_id)
-        return await upload.put_part(number, CopiedBody(read_object(self._store, source, first, length)), length)
+        header = upload.plan.header if upload.plan else None
+        body = CopiedBody(read_object(self._store, source, first, length), header)
+        return await upload.put_part(number, body, length)
 
     async def complete(
-        self, bucket: str, key: str, upload_id: str, parts: Sequence[Part], conditions: Conditions | None
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[Part],
+        conditions: Conditions | None,
+        announced: Headers | None = None,
     ) -> Stored:
         """Make the object visible; the same answer where a client asks again because the first one was lost."""
         done = self._completed.get(upload_id)
@@ -99,13 +108,19 @@ class Uploads:
         upload = self._find(bucket, key, upload_id)
         running = self._completing.get(upload_id)
         if running is None:
-            running = asyncio.create_task(self._complete(upload, parts, conditions))
+            running = asyncio.create_task(self._complete(upload, parts, conditions, announced))
             self._completing[upload_id] = running
             running.add_done_callback(lambda _: self._completing.pop(upload_id, None))
         return await asyncio.shield(running)
 
-    async def _complete(self, upload: MultipartUpload, parts: Sequence[Part], conditions: Conditions | None) -> Stored:
-        stored = await upload.complete(parts, conditions)
+    async def _complete(
+        self,
+        upload: MultipartUpload,
+        parts: Sequence[Part],
+        conditions: Conditions | None,
+        announced: Headers | None,
+    ) -> Stored:
+        stored = await upload.complete(parts, conditions, announced)
         self._forget(upload.upload_id)
         self._completed[upload.upload_id] = (upload.target, stored)
         while len(self._completed) > COMPLETED_KEPT:
@@ -121,13 +136,21 @@ class Uploads:
         self._forget(upload_id)
         await upload.abort()
 
-    def list_parts(self, bucket: str, key: str, upload_id: str) -> tuple[list[Part], Headers]:
-        """The client's parts by number, and the headers that the upload was begun with."""
+    def knows(self, upload_id: str) -> bool:
+        """Whether an upload was begun here, and did not end long ago."""
+        return upload_id in self._open or upload_id in self._completed
+
+    def find(self, bucket: str, key: str, upload_id: str) -> MultipartUpload:
+        """An open upload. Raises: S3Error NoSuchUpload."""
+        return self._find(bucket, key, upload_id)
+
+    def list_parts(self, bucket: str, key: str, upload_id: str) -> list[Part]:
+        """The client's parts by number."""
         upload = self._find(bucket, key, upload_id)
-        parts = [
-            Part(number, part.etag, part.size, part.last_modified) for number, part in sorted(upload.received.items())
+        return [
+            Part(number, part.etag, part.size, part.last_modified, part.checksums)
+            for number, part in sorted(upload.received.items())
         ]
-        return parts, upload.headers
 
     async def list_uploads(self, bucket: str, *, prefix: str = "") -> list[Upload]:
         """The open uploads of a bucket by key and age; our own upstream uploads are not shown beside them."""
@@ -160,7 +183,16 @@ class Uploads:
             await asyncio.sleep(_EXPIRY_PERIOD_S)
             oldest_s = time.monotonic() - self._store.settings.upload_max_age_s
             for upload_id in [one for one, used_s in self._last_used_s.items() if used_s < oldest_s]:
-                upload = self._open[upload_id]
-                _log.warning("upload of %s/%s was idle for too long and is aborted", *upload.target)
-                self._forget(upload_id)
-                await upload.abort()
+                await self._end_idle(upload_id)
+
+    async def _end_idle(self, upload_id: str) -> None:
+        upload = self._open.get(upload_id)
+        if upload is None or upload_id in self._completing:
+            return  # ended, or about to be, while another one was aborted
+        _log.warning("upload of %s/%s was idle for too long and is aborted", *upload.target)
+        self._forget(upload_id)
+        try:
+            await upload.abort()
+        except Exception:
+            # The next one must still be looked after.
+            _log.exception("upload of %s/%s could not be aborted", *upload.target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 Headers: TypeAlias = Mapping[str, str]
 """Header name in lower case -> value: content-type, x-amz-meta-*, x-amz-storage-class, ..."""
@@ -35,6 +35,22 @@ class Conditions:
     if_none_match: str | None = None
     if_modified_since: str | None = None
     if_unmodified_since: str | None = None
+    if_match_size: str | None = None
+    """Of a delete; so is the next one: a time in HTTP's form or ISO 8601."""
+    if_match_modified: str | None = None
+
+    def asks_for_nothing(self) -> bool:
+        """Whether there is no condition for a write."""
+        return not (self.if_match or self.if_none_match or self.if_match_size or self.if_match_modified)
+
+
+NO_CONDITIONS: Final = Conditions()
+
+
+def names_etag(header: str, etag: str) -> bool:
+    """Whether an If-Match or If-None-Match header names an ETag (without quotes)."""
+    known = {item.strip().removeprefix("W/").strip('"') for item in header.split(",")}
+    return bool(known & {"*", etag})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +85,27 @@ class ObjectBody:
 
 
 @dataclass(frozen=True, slots=True)
+class SentChecksum:
+    """A checksum that goes to the bucket with a body, which keeps it. known: before the body; otherwise value() is asked
+    once the body has ended.
+    """
+
+    header: str
+    value: Callable[[], str]
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """What a write answered. headers: x-amz-version-id, x-amz-server-side-encryption, ... where given."""
+    """What a write answered. headers: x-amz-version-id, x-amz-server-side-encryption, ... where given.
+
+    checksums: of the object that an upload in parts became, with their type, by header.
+    """
 
     etag: str
     headers: Headers = field(default_factory=dict)
     last_modified: datetime | None = None
+    checksums: Headers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +116,7 @@ class Part:
     etag: str
     size: int = 0
     last_modified: datetime | None = None
+    checksums: Headers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +137,22 @@ class Entry:
     etag: str
     last_modified: datetime
     storage_class: str = "STANDARD"
+    version_id: str | None = None
+    owner: tuple[str, str] | None = None
+    """ID and display name, where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """One page: entries and common prefixes, each in order of their UTF-8 bytes.
 
-    next_after: the `after` of the next page, or None on the last one.
+    next_after: the `after` of the next page, or None on the last one. next_token: the bucket's own token for that page.
     """
 
     entries: Sequence[Entry]
     prefixes: Sequence[str]
     next_after: str | None
+    next_token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +178,8 @@ class Forwarded:
     headers: Headers = field(default_factory=dict)
     body: Body | None = None
     length: int | None = None
+    release: Callable[[], None] | None = None
+    """Of an answer: gives its connection back, also where body was never begun."""
 
 
 class Upstream(Protocol):
@@ -160,17 +198,35 @@ class Upstream(Protocol):
         """Raise UpstreamError where the store cannot be used now (readiness)."""
 
     async def list_buckets(self) -> Sequence[Bucket]: ...
-    async def create_bucket(self, bucket: str) -> None: ...
+    async def create_bucket(self, bucket: str, headers: Headers | None = None, document: bytes = b"") -> Headers:
+        """headers: ACL, object lock, ... document: CreateBucketConfiguration; none: in the store's own region."""
+        ...
+
     async def delete_bucket(self, bucket: str) -> None: ...
     async def head_bucket(self, bucket: str) -> None: ...
 
     async def list_objects(
-        self, bucket: str, *, prefix: str = "", delimiter: str = "", after: str = "", max_keys: int = 1000
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        after: str = "",
+        max_keys: int = 1000,
+        token: str | None = None,
+        with_owner: bool = False,
     ) -> Listing:
-        """Keys greater than `after`, and common prefixes up to the delimiter; a prefix equal to `after` is skipped."""
+        """Keys greater than `after`, and common prefixes up to the delimiter; a prefix equal to `after` is skipped.
+
+        token: next_token of the page before, which goes before `after`.
+        """
         ...
 
-    async def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo: ...
+    async def head(
+        self, bucket: str, key: str, *, version_id: str | None = None, checksums: bool = False
+    ) -> ObjectInfo:
+        """checksums: with those that the bucket keeps among the headers."""
+        ...
 
     async def get(
         self,
@@ -195,13 +251,23 @@ class Upstream(Protocol):
         length: int,
         headers: Headers,
         conditions: Conditions | None = None,
+        checksum: SentChecksum | None = None,
     ) -> Stored:
         """Store exactly `length` bytes; an iterator that raises or ends early leaves the old object as it was."""
         ...
 
     async def create_upload(self, bucket: str, key: str, headers: Headers) -> str: ...
 
-    async def put_part(self, bucket: str, key: str, upload_id: str, number: int, body: Body, length: int) -> Part:
+    async def put_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        body: Body,
+        length: int,
+        checksum: SentChecksum | None = None,
+    ) -> Part:
         """Store one part of exactly `length` bytes; a part put again replaces the first."""
         ...
 
@@ -212,7 +278,10 @@ class Upstream(Protocol):
         upload_id: str,
         parts: Sequence[Part],
         conditions: Conditions | None = None,
-    ) -> Stored: ...
+        checksums: Headers | None = None,
+    ) -> Stored:
+        """checksums: the object's own and its type, where the upload was begun with one; its parts carry theirs."""
+        ...
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
         """Drop the upload and its parts. One that is gone may raise S3Error NoSuchUpload: not every server tells."""
@@ -238,9 +307,18 @@ class Upstream(Protocol):
         ...
 
     async def delete(
-        self, bucket: str, key: str, *, version_id: str | None = None, conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        *,
+        version_id: str | None = None,
+        conditions: Conditions | None = None,
+        headers: Headers | None = None,
     ) -> Headers:
-        """Remove one object; one that is not there is no error. Returns S3's answer headers."""
+        """Remove one object; one that is not there is no error. headers: x-amz-bypass-governance-retention, x-amz-mfa, ...
+
+        Returns S3's answer headers.
+        """
         ...
 
     async def forward(self, request: Forwarded) -> Forwarded:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, ParamValidationError
@@ -21,6 +21,22 @@ _BY_STATUS: Final = {
     "412": "PreconditionFailed",
     "416": "InvalidRange",
 }
+# The proxy's own signature was refused: no business of the client, whose signature was right.
+_OWN_CREDENTIALS: Final = frozenset(
+    {
+        "ExpiredToken",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+    }
+)
+# What an error's answer tells beside its document.
+_HEADERS: Final = frozenset({"allow", "retry-after", "x-amz-bucket-region", "x-amz-delete-marker", "x-amz-version-id"})
+_CHANGED_ON_THE_WAY: Final = frozenset({"BadDigest", "XAmzContentChecksumMismatch"})
+_ATTEMPTS: Final = 3
+_T = TypeVar("_T")
 _TRANSIENT: Final = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "503", "500", "RequestTimeout"})
 
 
@@ -34,12 +50,13 @@ def translated(what: str) -> Iterator[None]:
         code = str(fields.pop("Code", "InternalError"))
         message = str(fields.pop("Message", "") or code)
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500))
-        if code in _TRANSIENT and status >= 500:
+        if (code in _TRANSIENT and status >= 500) or code in _OWN_CREDENTIALS:
             raise UpstreamError(f"{what}: the bucket answered {code}: {message}") from error
         raise S3Error(
             _BY_STATUS.get(code, code),
             message,
             status=status,
+            headers=error_headers(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})),
             **{k: str(v) for k, v in fields.items() if k.isalnum()},
         ) from error
     except ParamValidationError as error:
@@ -47,3 +64,27 @@ def translated(what: str) -> Iterator[None]:
         raise S3Error("InvalidArgument", f"{what}: {error}") from error
     except (BotoCoreError, HTTPClientError, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         raise UpstreamError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+async def resent(what: str, call: Callable[[], Awaitable[_T]]) -> _T:
+    """Make a call whose body may be sent again; again where it arrived changed, as a checksum told the bucket."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with translated(what):
+                return await call()
+        except S3Error as error:
+            if error.code not in _CHANGED_ON_THE_WAY:
+                raise
+            if attempt == _ATTEMPTS:
+                raise UpstreamError(f"{what}: what arrived is not what was sent: {error}") from error
+    raise AssertionError("unreachable")
+
+
+def error_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those headers of an error's answer that a client is to see."""
+    return {name.lower(): value for name, value in headers.items() if name.lower() in _HEADERS}
+
+
+def is_own_fault(code: str) -> bool:
+    """Whether the bucket refuses the proxy itself rather than what the client asks."""
+    return code in _OWN_CREDENTIALS

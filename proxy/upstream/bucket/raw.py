@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -13,13 +15,19 @@ from botocore.awsrequest import AWSRequest
 from yarl import URL
 
 from s4weights.proxy.errors import S3Error, UpstreamError
-from s4weights.proxy.upstream.protocol import Body, Forwarded
+from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum
+
+from .faults import error_headers, is_own_fault
+from .framing import STREAMING, framed, framed_bytes, trailer_headers
 
 _CHUNK_BYTES: Final = 1 << 20
 _ERROR_BYTES: Final = 64 << 10
 _CONNECT_S: Final = 10.0
 # Of silence, not of the whole transfer: a checkpoint takes as long as it takes.
 _SILENCE_S: Final = 60.0
+_ATTEMPTS: Final = 4
+_PAUSE_S: Final = 0.1
+_UNREACHABLE: Final = frozenset({500, 502, 503, 504})
 
 
 class _UnsignedBody(S3SigV4Auth):  # type: ignore[misc]
@@ -27,6 +35,13 @@ class _UnsignedBody(S3SigV4Auth):  # type: ignore[misc]
 
     def payload(self, request: AWSRequest) -> str:
         return "UNSIGNED-PAYLOAD"
+
+
+class _TrailingBody(S3SigV4Auth):  # type: ignore[misc]
+    """The same, with a checksum behind the body."""
+
+    def payload(self, request: AWSRequest) -> str:
+        return STREAMING
 
 
 class RawClient:
@@ -57,15 +72,25 @@ class RawClient:
         headers: Mapping[str, str],
         body: Body,
         length: int,
+        checksum: SentChecksum | None = None,
     ) -> Mapping[str, str]:
         """Send a body of length bytes; returns the answer's headers, lower case.
 
         Raises: S3Error as the bucket answered; UpstreamError; and what the body raises.
         """
-        path = f"/{quote(bucket, safe='-._~')}/{quote(key, safe='/-._~')}"
+        path = f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
         source = _Watched(body, length)
+        if not length:
+            # Nothing would ask the body for its end, where its checks are.
+            await source.drain()
+        chunks = source.chunks()
+        if checksum is not None and (checksum.known or not length):
+            headers = {**headers, checksum.header: checksum.value()}
+        elif checksum is not None and not isinstance(chunks, bytes):
+            headers = {**headers, **trailer_headers(checksum.header, length, headers)}
+            chunks, length = framed(chunks, length, checksum), framed_bytes(length, checksum.header)
         try:
-            async with await self._request(method, path, query, headers, source.chunks(), length) as answer:
+            async with await self._request(method, path, query, headers, chunks, length) as answer:
                 if answer.status >= 300:
                     raise await _error(answer)
                 return {name.lower(): value for name, value in answer.headers.items()}
@@ -76,16 +101,38 @@ class RawClient:
             raise UpstreamError(f"{method} {bucket}/{key}: {type(error).__name__}: {error}") from error
 
     async def forward(self, request: Forwarded) -> Forwarded:
-        """Send a call as it is, and give its answer unread."""
-        body = request.body if request.body is not None else b""
+        """Send a call as it is, and give its answer unread; again where it may be, and the bucket cannot be reached."""
+        again = isinstance(request.body, bytes | None) and request.method != "POST"
+        for attempt in range(1, _ATTEMPTS + 1):
+            last = attempt == _ATTEMPTS or not again
+            try:
+                answer = await self._forward_once(request)
+            except UpstreamError:
+                if last:
+                    raise
+            else:
+                if last or answer.status not in _UNREACHABLE:
+                    return answer
+                if answer.release is not None:
+                    answer.release()
+            await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1))  # noqa: S311 - jitter
+        raise AssertionError("unreachable")
+
+    async def _forward_once(self, request: Forwarded) -> Forwarded:
+        length = request.length or 0
+        source = _Watched(request.body if request.body is not None else b"", length)
+        if not length:
+            await source.drain()
         try:
             answer = await self._request(
-                request.method, request.path, request.query, request.headers, body, request.length or 0
+                request.method, request.path, request.query, request.headers, source.chunks(), length
             )
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            if source.fault is not None:
+                raise source.fault from error
             raise UpstreamError(f"{request.method} {request.path}: {type(error).__name__}: {error}") from error
         headers = {name.lower(): value for name, value in answer.headers.items()}
-        length = headers.get("content-length")
+        known = headers.get("content-length")
         return Forwarded(
             request.method,
             request.path,
@@ -93,7 +140,8 @@ class RawClient:
             answer.status,
             headers,
             _chunks(answer),
-            int(length) if length is not None else None,
+            int(known) if known is not None else None,
+            answer.close,
         )
 
     async def _request(
@@ -102,7 +150,8 @@ class RawClient:
         url = f"{self._endpoint}{path}" + (f"?{query}" if query else "")
         signed = AWSRequest(method=method, url=url, headers={**headers, "host": urlsplit(self._endpoint).netloc})
         frozen = await self._credentials.get_frozen_credentials()
-        _UnsignedBody(frozen, "s3", self._region).add_auth(signed)
+        signer = _TrailingBody if "x-amz-trailer" in headers else _UnsignedBody
+        signer(frozen, "s3", self._region).add_auth(signed)
         sent = {**dict(signed.headers.items()), "Content-Length": str(length)}
         return await self._session.request(
             method,
@@ -123,6 +172,12 @@ class _Watched:
 
     def chunks(self) -> Body:
         return self._body if isinstance(self._body, bytes) else self._iterate(self._body)
+
+    async def drain(self) -> None:
+        """Read a body of no bytes to its end. Raises: what the body raises."""
+        if not isinstance(self._body, bytes):
+            async for _ in self._iterate(self._body):
+                pass
 
     async def _iterate(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         seen = 0
@@ -154,8 +209,10 @@ async def _error(answer: aiohttp.ClientResponse) -> Exception:
         code, message = root.findtext("Code") or "", root.findtext("Message") or ""
     except ElementTree.ParseError:
         code, message = "", ""
-    if answer.status >= 500:
+    if answer.status >= 500 or is_own_fault(code):
         return UpstreamError(
             f"{answer.method} {answer.url.path}: the bucket answered {answer.status} {code}: {message}"
         )
-    return S3Error(code or "InternalError", message or None, status=answer.status)
+    return S3Error(
+        code or "InternalError", message or None, status=answer.status, headers=error_headers(answer.headers)
+    )

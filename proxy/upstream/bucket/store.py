@@ -12,25 +12,28 @@ import aioboto3
 from aiobotocore.config import AioConfig
 
 from s4weights.codec.errors import ConfigError
+from s4weights.proxy.checksums.algorithms import elements
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import (
     Body,
     Bucket,
     ByteRange,
     Conditions,
-    Entry,
     Forwarded,
     Headers,
     Listing,
     ObjectBody,
     ObjectInfo,
     Part,
+    SentChecksum,
     Stored,
     Upload,
 )
 
 from .copying import copy_in_parts
-from .faults import translated
+from .faults import resent, translated
+from .page import list_page
+from .parameters import checksum_parameters, condition_headers, condition_parameters, range_of, version
 from .raw import RawClient
 from .shapes import Shapes, answer_headers
 
@@ -38,6 +41,10 @@ CONNECTIONS: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
 # A readiness probe does not wait for botocore's retries.
 _CHECK_S: Final = 5.0
+_LOCATED: Final = (
+    '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+    "<LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>"
+)
 # S3 copies up to this in one call.
 _MAX_COPY_BYTES: Final = 5 << 30
 
@@ -104,12 +111,12 @@ class BucketUpstream:
             answer = await self._client.list_buckets()
         return [Bucket(row["Name"], row["CreationDate"]) for row in answer.get("Buckets", [])]
 
-    async def create_bucket(self, bucket: str) -> None:
+    async def create_bucket(self, bucket: str, headers: Headers | None = None, document: bytes = b"") -> Headers:
         """See Upstream."""
         region = self._client.meta.region_name
-        located = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-        with translated(f"CreateBucket {bucket}"):
-            await self._client.create_bucket(Bucket=bucket, **located)
+        if not document and region != "us-east-1":
+            document = _LOCATED.format(region).encode()
+        return await self._raw.send("PUT", bucket, "", "", headers or {}, document, len(document))
 
     async def delete_bucket(self, bucket: str) -> None:
         """See Upstream."""
@@ -125,34 +132,37 @@ class BucketUpstream:
             raise S3Error("NoSuchBucket", BucketName=bucket) if error.status == 404 else error from None
 
     async def list_objects(
-        self, bucket: str, *, prefix: str = "", delimiter: str = "", after: str = "", max_keys: int = 1000
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        after: str = "",
+        max_keys: int = 1000,
+        token: str | None = None,
+        with_owner: bool = False,
     ) -> Listing:
         """See Upstream."""
-        asked = {"Prefix": prefix, "Delimiter": delimiter, "StartAfter": _beyond(after, prefix, delimiter)}
-        with translated(f"ListObjectsV2 {bucket}"):
-            answer = await self._client.list_objects_v2(
-                Bucket=bucket, MaxKeys=max_keys, **{name: value for name, value in asked.items() if value}
-            )
-        entries = [
-            Entry(
-                row["Key"],
-                row["Size"],
-                row["ETag"].strip('"'),
-                row["LastModified"],
-                row.get("StorageClass", "STANDARD"),
-            )
-            for row in answer.get("Contents", [])
-        ]
-        prefixes = [row["Prefix"] for row in answer.get("CommonPrefixes", []) if row["Prefix"] != after]
-        last = max([entries[-1].key if entries else "", prefixes[-1] if prefixes else ""], key=str.encode)
-        return Listing(entries, prefixes, last if answer.get("IsTruncated") and last else None)
+        return await list_page(
+            self._client,
+            bucket,
+            prefix=prefix,
+            delimiter=delimiter,
+            after=after,
+            max_keys=max_keys,
+            token=token,
+            with_owner=with_owner,
+        )
 
     # Objects
 
-    async def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
+    async def head(
+        self, bucket: str, key: str, *, version_id: str | None = None, checksums: bool = False
+    ) -> ObjectInfo:
         """See Upstream."""
+        mode = {"ChecksumMode": "ENABLED"} if checksums else {}
         with translated(f"HeadObject {bucket}/{key}"):
-            answer = await self._client.head_object(Bucket=bucket, Key=key, **_version(version_id))
+            answer = await self._client.head_object(Bucket=bucket, Key=key, **version(version_id), **mode)
         return _info(answer, answer["ContentLength"])
 
     async def get(
@@ -166,8 +176,8 @@ class BucketUpstream:
     ) -> ObjectBody:
         """See Upstream."""
         asked = {
-            **_version(version_id),
-            **_range(byte_range),
+            **version(version_id),
+            **range_of(byte_range),
             **({"IfMatch": f'"{if_match}"'} if if_match else {}),
         }
         try:
@@ -199,20 +209,21 @@ class BucketUpstream:
         length: int,
         headers: Headers,
         conditions: Conditions | None = None,
+        checksum: SentChecksum | None = None,
     ) -> Stored:
         """See Upstream."""
         if not isinstance(body, bytes):
-            sent = {**headers, **_condition_headers(conditions)}
-            answer = await self._raw.send("PUT", bucket, key, "", sent, body, length)
+            sent = {**headers, **condition_headers(conditions)}
+            answer = await self._raw.send("PUT", bucket, key, "", sent, body, length, checksum)
             return Stored(answer["etag"].strip('"'), _write_headers(answer))
-        with translated(f"PutObject {bucket}/{key}"):
-            answer = await self._client.put_object(
-                Bucket=bucket,
-                Key=key,
-                Body=body,
-                **self._shapes.parameters("PutObject", headers),
-                **_condition_parameters(conditions),
-            )
+        asked = {
+            **self._shapes.parameters("PutObject", headers),
+            **condition_parameters(conditions),
+            **checksum_parameters(checksum),
+        }
+        answer = await resent(
+            f"PutObject {bucket}/{key}", lambda: self._client.put_object(Bucket=bucket, Key=key, Body=body, **asked)
+        )
         return Stored(answer["ETag"].strip('"'), _write_headers(answer_headers(answer)))
 
     async def copy(
@@ -228,7 +239,7 @@ class BucketUpstream:
     ) -> Stored:
         """See Upstream."""
         info = await self.head(*source, version_id=source_version_id)
-        named = {"Bucket": source[0], "Key": source[1], **_version(source_version_id)}
+        named = {"Bucket": source[0], "Key": source[1], **version(source_version_id)}
         if info.size > _MAX_COPY_BYTES:
             kept = headers if replace else {**info.headers, **headers}
             return await copy_in_parts(self, self._client, named, target, kept, info.size, source_if_match, conditions)
@@ -240,18 +251,30 @@ class BucketUpstream:
                 CopySourceIfMatch=f'"{source_if_match}"',
                 MetadataDirective="REPLACE" if replace else "COPY",
                 **self._shapes.parameters("CopyObject", headers),
-                **_condition_parameters(conditions),
+                **condition_parameters(conditions),
             )
         result = answer["CopyObjectResult"]
         return Stored(result["ETag"].strip('"'), _write_headers(answer_headers(answer)), result.get("LastModified"))
 
     async def delete(
-        self, bucket: str, key: str, *, version_id: str | None = None, conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        *,
+        version_id: str | None = None,
+        conditions: Conditions | None = None,
+        headers: Headers | None = None,
     ) -> Headers:
         """See Upstream."""
         matched = {"IfMatch": conditions.if_match} if conditions and conditions.if_match else {}
         with translated(f"DeleteObject {bucket}/{key}"):
-            answer = await self._client.delete_object(Bucket=bucket, Key=key, **_version(version_id), **matched)
+            answer = await self._client.delete_object(
+                Bucket=bucket,
+                Key=key,
+                **version(version_id),
+                **matched,
+                **self._shapes.parameters("DeleteObject", headers or {}),
+            )
         return _write_headers(answer_headers(answer))
 
     # Multipart uploads
@@ -264,16 +287,26 @@ class BucketUpstream:
             )
         return str(answer["UploadId"])
 
-    async def put_part(self, bucket: str, key: str, upload_id: str, number: int, body: Body, length: int) -> Part:
+    async def put_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        body: Body,
+        length: int,
+        checksum: SentChecksum | None = None,
+    ) -> Part:
         """See Upstream."""
         if not isinstance(body, bytes):
             query = f"partNumber={number}&uploadId={quote(upload_id, safe='-._~')}"
-            answer = await self._raw.send("PUT", bucket, key, query, {}, body, length)
+            answer = await self._raw.send("PUT", bucket, key, query, {}, body, length, checksum)
             return Part(number, answer["etag"].strip('"'), length)
-        with translated(f"UploadPart {number} of {bucket}/{key}"):
-            answer = await self._client.upload_part(
-                Bucket=bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=body
-            )
+        asked = {"Bucket": bucket, "Key": key, "UploadId": upload_id, "PartNumber": number}
+        answer = await resent(
+            f"UploadPart {number} of {bucket}/{key}",
+            lambda: self._client.upload_part(**asked, Body=body, **checksum_parameters(checksum)),
+        )
         return Part(number, answer["ETag"].strip('"'), length)
 
     async def complete_upload(
@@ -283,16 +316,19 @@ class BucketUpstream:
         upload_id: str,
         parts: Sequence[Part],
         conditions: Conditions | None = None,
+        checksums: Headers | None = None,
     ) -> Stored:
         """See Upstream."""
-        listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts]
+        listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"', **elements(part.checksums)} for part in parts]
+        kind = {"ChecksumType": checksums["x-amz-checksum-type"]} if checksums else {}
         with translated(f"CompleteMultipartUpload {bucket}/{key}"):
             answer = await self._client.complete_multipart_upload(
                 Bucket=bucket,
                 Key=key,
                 UploadId=upload_id,
                 MultipartUpload={"Parts": listed},
-                **_condition_parameters(conditions),
+                **kind,
+                **condition_parameters(conditions),
             )
         return Stored(answer["ETag"].strip('"'), _write_headers(answer_headers(answer)))
 
@@ -319,30 +355,6 @@ def _info(answer: Any, size: int) -> ObjectInfo:
     return ObjectInfo(size, answer["ETag"].strip('"'), answer["LastModified"], answer_headers(answer))
 
 
-def _version(version_id: str | None) -> dict[str, str]:
-    return {"VersionId": version_id} if version_id else {}
-
-
-def _range(byte_range: ByteRange | None) -> dict[str, str]:
-    if byte_range is None:
-        return {}
-    if byte_range.first < 0:
-        return {"Range": f"bytes={byte_range.first}"}
-    return {"Range": f"bytes={byte_range.first}-{'' if byte_range.last is None else byte_range.last}"}
-
-
-def _condition_parameters(conditions: Conditions | None) -> dict[str, str]:
-    if conditions is None:
-        return {}
-    asked = {"IfMatch": conditions.if_match, "IfNoneMatch": conditions.if_none_match}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
-def _condition_headers(conditions: Conditions | None) -> dict[str, str]:
-    names = {"IfMatch": "if-match", "IfNoneMatch": "if-none-match"}
-    return {names[name]: value for name, value in _condition_parameters(conditions).items()}
-
-
 def _write_headers(headers: Headers) -> dict[str, str]:
     """What a client is told of a write: its version, its encryption, ..., but never checksums of the stored bytes."""
     return {
@@ -350,14 +362,6 @@ def _write_headers(headers: Headers) -> dict[str, str]:
         for name, value in headers.items()
         if name.startswith("x-amz-") and not name.startswith(("x-amz-checksum-", "x-amz-request-id", "x-amz-id-2"))
     }
-
-
-def _beyond(after: str, prefix: str, delimiter: str) -> str:
-    """A start that skips what lies below a common prefix already given. A key that ends so is none: `dir/` below `dir/`."""
-    if not delimiter or not after.startswith(prefix):
-        return after
-    at = after.find(delimiter, len(prefix))
-    return after + "\U0010ffff" if at >= 0 and at + len(delimiter) == len(after) else after
 
 
 async def _chunks(body: Any, length: int, what: str) -> AsyncIterator[bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from s4weights.proxy.upstream.protocol import ObjectInfo
 
@@ -21,6 +22,19 @@ class Metadata:
 
     etag: str
     headers: Mapping[str, str]
+
+
+# Of the request that wrote the object: S3 does not answer them with it.
+_OF_REQUEST: Final = frozenset(
+    {
+        "x-amz-acl",
+        "x-amz-checksum-algorithm",
+        "x-amz-expected-bucket-owner",
+        "x-amz-request-payer",
+        "x-amz-tagging",
+        "x-amz-tagging-directive",
+    }
+)
 
 
 class MetadataFolder:
@@ -36,7 +50,7 @@ class MetadataFolder:
             "size": body.st_size,
             "mtime_ns": body.st_mtime_ns,
             "etag": metadata.etag,
-            "headers": dict(metadata.headers),
+            "headers": {name: value for name, value in metadata.headers.items() if name not in _OF_REQUEST},
         }
         path = self._path(body.st_ino)
         temporary = path.with_suffix(".new")

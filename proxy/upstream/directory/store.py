@@ -23,13 +23,13 @@ from s4weights.proxy.upstream.protocol import (
     Bucket,
     ByteRange,
     Conditions,
-    Entry,
     Forwarded,
     Headers,
     Listing,
     ObjectBody,
     ObjectInfo,
     Part,
+    SentChecksum,
     Stored,
     Upload,
 )
@@ -37,9 +37,9 @@ from s4weights.proxy.upstream.protocol import (
 from .durable import make_folder, sync_folder
 from .files import CHUNK_BYTES, BucketFiles, OpenBody, TemporaryBody
 from .keymap import is_directory
-from .listing import Walk
 from .metadata import MetadataFolder
 from .multipart import UploadFolder
+from .page import list_page
 
 _T = TypeVar("_T")
 # Disk calls at once; more threads only queue at the disk.
@@ -103,7 +103,7 @@ class DirectoryUpstream:
 
         return await self._run(work)
 
-    async def create_bucket(self, bucket: str) -> None:
+    async def create_bucket(self, bucket: str, headers: Headers | None = None, document: bytes = b"") -> Headers:
         """See Upstream."""
         folder = self._bucket_path(bucket)
 
@@ -115,6 +115,7 @@ class DirectoryUpstream:
             await self._run(work)
         except FileExistsError:
             raise S3Error("BucketAlreadyOwnedByYou", BucketName=bucket) from None
+        return {}
 
     async def delete_bucket(self, bucket: str) -> None:
         """See Upstream."""
@@ -134,15 +135,25 @@ class DirectoryUpstream:
         self._files(bucket)
 
     async def list_objects(
-        self, bucket: str, *, prefix: str = "", delimiter: str = "", after: str = "", max_keys: int = 1000
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        after: str = "",
+        max_keys: int = 1000,
+        token: str | None = None,
+        with_owner: bool = False,
     ) -> Listing:
         """See Upstream."""
         files = self._files(bucket)
-        return await self._run(lambda: _list(files, prefix, delimiter, after, max_keys))
+        return await self._run(lambda: list_page(files, prefix, delimiter, after, max_keys))
 
     # Objects
 
-    async def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
+    async def head(
+        self, bucket: str, key: str, *, version_id: str | None = None, checksums: bool = False
+    ) -> ObjectInfo:
         """See Upstream."""
         body, info = await self._open_body(bucket, key, version_id)
         body.close()
@@ -176,10 +187,14 @@ class DirectoryUpstream:
         length: int,
         headers: Headers,
         conditions: Conditions | None = None,
+        checksum: SentChecksum | None = None,
     ) -> Stored:
         """See Upstream."""
         files = self._files(bucket)
+        _refuse_customer_key(headers)
         written = await self._write(body, length)
+        if checksum is not None:
+            headers = {**headers, checksum.header: checksum.value(), "x-amz-checksum-type": "FULL_OBJECT"}
         try:
             return await self._run(lambda: files.commit(written, key, written.etag, headers, conditions))
         finally:
@@ -210,7 +225,13 @@ class DirectoryUpstream:
             await self._run(written.discard)
 
     async def delete(
-        self, bucket: str, key: str, *, version_id: str | None = None, conditions: Conditions | None = None
+        self,
+        bucket: str,
+        key: str,
+        *,
+        version_id: str | None = None,
+        conditions: Conditions | None = None,
+        headers: Headers | None = None,
     ) -> Headers:
         """See Upstream."""
         files = self._files(bucket)
@@ -223,9 +244,19 @@ class DirectoryUpstream:
     async def create_upload(self, bucket: str, key: str, headers: Headers) -> str:
         """See Upstream."""
         self._files(bucket)
+        _refuse_customer_key(headers)
         return await self._run(lambda: self._uploads.create(bucket, key, headers))
 
-    async def put_part(self, bucket: str, key: str, upload_id: str, number: int, body: Body, length: int) -> Part:
+    async def put_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        body: Body,
+        length: int,
+        checksum: SentChecksum | None = None,
+    ) -> Part:
         """See Upstream."""
         await self._run(lambda: self._uploads.headers(bucket, key, upload_id))
         written = await self._write(body, length)
@@ -241,12 +272,13 @@ class DirectoryUpstream:
         upload_id: str,
         parts: Sequence[Part],
         conditions: Conditions | None = None,
+        checksums: Headers | None = None,
     ) -> Stored:
         """See Upstream."""
         files = self._files(bucket)
 
         def work() -> Stored:
-            headers = self._uploads.headers(bucket, key, upload_id)
+            headers = {**self._uploads.headers(bucket, key, upload_id), **(checksums or {})}
             body, etag = self._uploads.join(bucket, key, upload_id, parts)
             try:
                 stored = files.commit(body, key, etag, headers, conditions)
@@ -338,6 +370,11 @@ def _check_version(version_id: str | None) -> None:
         raise S3Error("NoSuchVersion", VersionId=version_id or "")
 
 
+def _refuse_customer_key(headers: Headers) -> None:
+    if any(name.startswith("x-amz-server-side-encryption-customer-") for name in headers):
+        raise S3Error("NotImplemented", "A local directory does not encrypt (SSE-C).")
+
+
 def _bounds(byte_range: ByteRange | None, size: int) -> tuple[int, int]:
     if byte_range is None or size == 0:
         return 0, size
@@ -347,42 +384,3 @@ def _bounds(byte_range: ByteRange | None, size: int) -> tuple[int, int]:
         raise S3Error("InvalidRange", ActualObjectSize=str(size))
     last = size - 1 if byte_range.last is None else min(byte_range.last, size - 1)
     return byte_range.first, max(byte_range.first, last + 1)
-
-
-def _list(files: BucketFiles, prefix: str, delimiter: str, after: str, max_keys: int) -> Listing:
-    entries: list[Entry] = []
-    prefixes: list[str] = []
-    last = after
-    if max_keys <= 0:
-        return Listing([], [], None)
-    walk = Walk(files.folder, prefix=prefix, after=after)
-    for key, path in walk:
-        common = _common_prefix(key, prefix, delimiter)
-        if common is not None and (common <= after or common in prefixes[-1:]):
-            continue
-        if len(entries) + len(prefixes) == max_keys:
-            return Listing(entries, prefixes, last)
-        if common is None:
-            try:
-                info = files.metadata.info(path.stat())
-            except FileNotFoundError:
-                continue
-            entries.append(Entry(key, info.size, info.etag, info.last_modified))
-            last = key
-        else:
-            prefixes.append(common)
-            last = common
-            # Nothing more below a common prefix is looked at: go on behind its last possible key.
-            walk.skip(_beyond(common))
-    return Listing(entries, prefixes, None)
-
-
-def _beyond(common: str) -> str:
-    return common + "\U0010ffff"
-
-
-def _common_prefix(key: str, prefix: str, delimiter: str) -> str | None:
-    if not delimiter:
-        return None
-    at = key.find(delimiter, len(prefix))
-    return key[: at + len(delimiter)] if at >= 0 else None

@@ -11,7 +11,7 @@ from typing import Final
 from s4weights.codec.errors import S4WeightsError
 from s4weights.version import __version__
 
-_COMMANDS: Final = ("serve", "pack", "unpack", "inspect", "config")
+_COMMANDS: Final = ("serve", "pack", "unpack", "inspect", "estimate", "bench", "config")
 _EPILOG: Final = """\
 exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage
 """

@@ -9,7 +9,7 @@ import pytest
 
 from s4weights.codec import limits
 from s4weights.codec.segments.pickle_ops import PickleFault, PickleReader
-from s4weights.codec.segments.pickle_symbols import find_storages
+from s4weights.codec.segments.storages import find_storages
 
 STORAGE = b"(X\x07\0\0\0storagectorch\n%b\nX\x01\0\0\0%bX\x03\0\0\0cpu%btQ"
 
@@ -88,5 +88,5 @@ def test_storages_of_no_possible_size_are_none(numel):
 
 def test_a_structure_that_holds_itself_is_walked_once():
     (named,) = find_storages(read(b"]q\x00(h\x00" + storage() + b"e.").result)
-    assert named.storage.key == "0"
+    assert named.key == "0"
     assert named.name == "1"

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from s4weights.codec.segments.pickle_ops import PickleFault, PickleReader
-from s4weights.codec.segments.pickle_symbols import Call, Global, Items, find_storages
+from s4weights.codec.segments.pickle_symbols import Call, Global, Items
+from s4weights.codec.segments.storages import find_storages
 
 
 def read(data: bytes, size: int = 0) -> PickleReader:

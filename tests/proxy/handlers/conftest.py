@@ -104,6 +104,10 @@ class Service:
 
         return await asyncio.to_thread(work)
 
+    def stored_size(self, key: str) -> int:
+        """Bytes that an object takes in the bucket itself."""
+        return (self.directory / BUCKET / key).stat().st_size
+
     def stored(self) -> list[str]:
         """Every file in the bucket itself."""
         return sorted(str(path.relative_to(self.directory / BUCKET)) for path in (self.directory / BUCKET).rglob("*"))

@@ -13,8 +13,8 @@ from s4weights.proxy.routes import find_handler
 MODEL = botocore.session.get_session().get_service_model("s3")
 ANSWERED = {
     *("ListBuckets", "CreateBucket", "HeadBucket", "DeleteBucket", "GetBucketLocation"),
-    *("ListObjects", "ListObjectsV2", "ListMultipartUploads", "DeleteObjects"),
-    *("GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject"),
+    *("ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads", "DeleteObjects"),
+    *("GetObject", "GetObjectAttributes", "HeadObject", "PutObject", "CopyObject", "DeleteObject"),
     *("CreateMultipartUpload", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload"),
     *("AbortMultipartUpload", "ListParts"),
 }

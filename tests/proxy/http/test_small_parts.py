@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from s4weights.proxy.checksums.algorithms import decode_checksum, new_hasher
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.address import Address, parse_address
-from s4weights.proxy.http.checksums import decode_checksum, new_hasher
 from s4weights.proxy.http.conditions import check_read
 from s4weights.proxy.http.ranges import parse_range
-from s4weights.proxy.http.xml import document, error_document, parse_complete, parse_delete
+from s4weights.proxy.http.xml import DeleteTarget, document, error_document, parse_complete, parse_delete
 from s4weights.proxy.upstream.protocol import Conditions, ObjectInfo, Part
 
 
@@ -114,7 +114,7 @@ def test_documents_are_read_with_and_without_namespace():
         data = f'<CompleteMultipartUpload{attribute}><Part><ETag>"e"</ETag><PartNumber>2</PartNumber></Part></CompleteMultipartUpload>'
         assert parse_complete(data.encode()) == [Part(2, "e")]
         found = parse_delete(f"<Delete{attribute}><Quiet>true</Quiet><Object><Key>k</Key></Object></Delete>".encode())
-        assert (found.objects, found.quiet) == ([("k", None)], True)
+        assert (found.objects, found.quiet) == ([DeleteTarget("k")], True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.http.xml import MAX_DELETE_KEYS, document, parse_complete, parse_delete
+from s4weights.proxy.http.xml import MAX_DELETE_KEYS, DeleteTarget, document, parse_complete, parse_delete
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff", min_codepoint=32))
 
@@ -15,7 +15,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\uf
 @given(TEXTS)
 def test_any_text_comes_back_out_of_a_document(text):
     key = f"{text}\t\n\r"
-    assert parse_delete(document("Delete", {"Object": {"Key": key}})).objects == [(key, None)]
+    assert parse_delete(document("Delete", {"Object": {"Key": key}})).objects == [DeleteTarget(key)]
 
 
 def delete(count: int) -> bytes:
@@ -32,7 +32,7 @@ def test_as_many_keys_as_s3_takes_and_no_more():
 def test_versions_of_keys_are_kept():
     data = document("Delete", {"Object": [{"Key": "a", "VersionId": "1"}, {"Key": "b"}], "Quiet": "false"})
     found = parse_delete(data)
-    assert (found.objects, found.quiet) == ([("a", "1"), ("b", None)], False)
+    assert (found.objects, found.quiet) == ([DeleteTarget("a", "1"), DeleteTarget("b")], False)
 
 
 @pytest.mark.parametrize("number", ["", " ", "-1", "1.0", "0x1", "²", "1 2"])
@@ -43,7 +43,7 @@ def test_part_numbers_that_are_none(number):
 
 def test_a_comment_is_no_document_type():
     data = b"<!-- a --><Delete><!-- b --><Object><Key>k</Key></Object></Delete>"
-    assert parse_delete(data).objects == [("k", None)]
+    assert parse_delete(data).objects == [DeleteTarget("k")]
 
 
 def test_a_deeply_nested_document_is_refused():

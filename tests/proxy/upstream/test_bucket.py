@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
 from collections.abc import AsyncIterator
 
 import pytest
+from awscrt.checksums import crc32c
 
+from s4weights.proxy.checksums.algorithms import encode
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.bucket import BucketUpstream, copying
 from s4weights.proxy.upstream.bucket import store as bucket_store
-from s4weights.proxy.upstream.bucket.store import _beyond
+from s4weights.proxy.upstream.bucket.page import beyond
+from s4weights.proxy.upstream.protocol import SentChecksum
 
 MIB = 1 << 20
 BUCKET = "bucket-only"
@@ -102,7 +106,7 @@ async def test_metadata_that_cannot_be_sent_is_the_clients_fault(store):
     ],
 )
 def test_only_a_common_prefix_is_skipped_as_a_whole(after, prefix, delimiter, is_skipped):
-    assert (_beyond(after, prefix, delimiter) != after) == is_skipped
+    assert (beyond(after, prefix, delimiter) != after) == is_skipped
 
 
 @pytest.fixture
@@ -123,3 +127,63 @@ async def test_a_silent_bucket_fails_its_check_soon(silent, monkeypatch):
         await store.check()
     assert time.monotonic() - began_s < 3
     await store.close()
+
+
+class Relay:
+    """Between the proxy and the bucket; changes one byte of the bodies that are sent with a mark in them."""
+
+    def __init__(self, target: str, changes: int) -> None:
+        host, _, port = target.removeprefix("http://").partition(":")
+        self._target = host, int(port)
+        self.changes_left = changes
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(*self._target)
+        await asyncio.gather(self._pump(reader, back, changing=True), self._pump(there, writer), return_exceptions=True)
+
+    async def _pump(self, reader, writer, *, changing: bool = False) -> None:
+        with contextlib.closing(writer):
+            while data := await reader.read(1 << 16):
+                if changing and self.changes_left and MARK in data:
+                    self.changes_left -= 1
+                    data = data.replace(MARK, MARK[::-1])
+                writer.write(data)
+                await writer.drain()
+
+
+MARK = b"<<a byte that must not change>>"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("changes", [1, 100])
+async def test_bytes_that_change_on_their_way_are_sent_again_or_refused(seaweedfs, monkeypatch, in_parts, changes):
+    for name, value in seaweedfs.environment().items():
+        monkeypatch.setenv(name, value)
+    data = bytes(1000) + MARK + bytes(1000)
+    crc = encode(crc32c(data).to_bytes(4, "big"))
+    checksum = SentChecksum("x-amz-checksum-crc32c", lambda: crc, known=True)
+    async with Relay(seaweedfs.endpoint, changes) as endpoint:
+        store = BucketUpstream(endpoint=endpoint)
+        await store.start()
+        with contextlib.suppress(S3Error):
+            await store.create_bucket(BUCKET)
+        if in_parts:
+            headers = {"x-amz-checksum-algorithm": "CRC32C"}
+            upload = await store.create_upload(BUCKET, "changed", headers)
+            work = store.put_part(BUCKET, "changed", upload, 1, data, len(data), checksum)
+        else:
+            work = store.put(BUCKET, "changed", data, len(data), {}, None, checksum)
+        if changes > 10:
+            with pytest.raises(UpstreamError, match="what arrived is not what was sent"):
+                await work
+        else:
+            await work
+        await store.close()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from awscrt import checksums as crt
 
 from s4weights.proxy.errors import S3Error
+
+HEADER_PREFIX: Final = "x-amz-checksum-"
+TYPE_HEADER: Final = "x-amz-checksum-type"
+ALGORITHM_HEADER: Final = "x-amz-checksum-algorithm"
 
 
 class Hasher(Protocol):
@@ -36,7 +40,6 @@ class _Crc:
         return self._value.to_bytes(self._size, "big")
 
 
-HEADER_PREFIX: Final = "x-amz-checksum-"
 _HASHERS: Final[dict[str, Callable[[], Hasher]]] = {
     "x-amz-checksum-crc32": lambda: _Crc(zlib.crc32, 4),
     "x-amz-checksum-crc32c": lambda: _Crc(crt.crc32c, 4),
@@ -44,13 +47,43 @@ _HASHERS: Final[dict[str, Callable[[], Hasher]]] = {
     "x-amz-checksum-sha1": lambda: hashlib.sha1(usedforsecurity=False),
     "x-amz-checksum-sha256": hashlib.sha256,
 }
+# What the checksum of two bodies in a row is, from those of both and the length of the second.
+COMBINERS: Final[dict[str, Callable[[int, int, int], int]]] = {
+    "x-amz-checksum-crc32": crt.combine_crc32,
+    "x-amz-checksum-crc32c": crt.combine_crc32c,
+    "x-amz-checksum-crc64nvme": crt.combine_crc64nvme,
+}
+# Names in documents: ChecksumCRC32, ...
+ELEMENTS: Final = {f"Checksum{header.removeprefix(HEADER_PREFIX).upper()}": header for header in _HASHERS}
+_ELEMENT_OF: Final = {header: element for element, header in ELEMENTS.items()}
 # These headers share the prefix and are no checksums.
-_OTHERS: Final = frozenset({"x-amz-checksum-mode", "x-amz-checksum-algorithm", "x-amz-checksum-type"})
+_OTHERS: Final = frozenset({"x-amz-checksum-mode", ALGORITHM_HEADER, TYPE_HEADER})
 
 
-def checksum_headers(names: list[str]) -> list[str]:
+def checksum_headers(names: Iterable[str]) -> list[str]:
     """Those of the names that announce a checksum."""
     return [name for name in names if name.startswith(HEADER_PREFIX) and name not in _OTHERS]
+
+
+def header_of(algorithm: str) -> str:
+    """The header of an algorithm such as CRC32. Raises: S3Error InvalidRequest where it is unknown."""
+    header = f"{HEADER_PREFIX}{algorithm.lower()}"
+    if header not in _HASHERS:
+        known = ", ".join(algorithm_of(name) for name in _HASHERS)
+        raise S3Error(
+            "InvalidRequest", f"Checksum algorithm provided is unsupported. Please try again with any of: {known}"
+        )
+    return header
+
+
+def algorithm_of(header: str) -> str:
+    """CRC32, ...: the algorithm of a header."""
+    return header.removeprefix(HEADER_PREFIX).upper()
+
+
+def elements(checksums: Mapping[str, str]) -> dict[str, str]:
+    """Checksums by header as the elements of a document."""
+    return {_ELEMENT_OF[header]: value for header, value in checksums.items() if header in _ELEMENT_OF}
 
 
 def new_hasher(header: str) -> Hasher:
@@ -59,6 +92,11 @@ def new_hasher(header: str) -> Hasher:
     if make is None:
         raise S3Error("InvalidRequest", f"Checksum algorithm {header!r} is not supported.")
     return make()
+
+
+def encode(digest: bytes) -> str:
+    """As in a header."""
+    return base64.b64encode(digest).decode()
 
 
 def decode_checksum(header: str, value: str) -> bytes:

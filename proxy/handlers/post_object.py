@@ -1,0 +1,120 @@
+"""POST Object: a form with a signed policy, as browsers send it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from aiohttp import web
+
+from s4weights.proxy.auth.post_policy import PostPolicy, verify_form
+from s4weights.proxy.context import Context
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.address import MAX_KEY_BYTES
+from s4weights.proxy.http.form import Form, boundary_of
+from s4weights.proxy.limits import MAX_PUT_BYTES
+from s4weights.proxy.objects.parts import PartBody
+from s4weights.proxy.upstream.protocol import NO_CONDITIONS
+
+from .attributes import check_key, object_headers
+
+_STATUS: Final = {"200": 200, "201": 201}
+
+
+def is_form(context: Context) -> bool:
+    """Whether a request is a form whose fields, not its headers, carry the signature."""
+    return (
+        context.request.method == "POST"
+        and bool(context.bucket)
+        and not context.key
+        and not context.query
+        and "authorization" not in context.headers
+        and boundary_of(context.headers.get("content-type", "")) is not None
+    )
+
+
+async def post_object(context: Context) -> web.StreamResponse:
+    """Store the file of a form. It is taken whole first: only then its size is known, and its policy kept or not."""
+    form = Form(await context.stream(), boundary_of(context.headers.get("content-type", "")) or "")
+    fields = await form.read_fields()
+    policy = _policy(context, fields)
+    key = fields.get("key", "").replace("${filename}", form.file_name)
+    if not key:
+        raise S3Error("InvalidArgument", "Bucket POST must contain a field named 'key'.", ArgumentName="key")
+    if len(key.encode()) > MAX_KEY_BYTES:
+        raise S3Error("KeyTooLongError", MaxSizeAllowed=str(MAX_KEY_BYTES))
+    check_key(key)
+    if policy is not None:
+        policy.credential.grant.check("POST", "PostObject", context.bucket, key, {})
+    headers = object_headers({"x-amz-acl": fields["acl"], **fields} if "acl" in fields else fields)
+    if "tagging" in fields:
+        raise S3Error("NotImplemented", "A form with the field `tagging` is not supported.")
+    most = MAX_PUT_BYTES if policy is None or policy.max_bytes is None else min(policy.max_bytes, MAX_PUT_BYTES)
+    room = int(context.headers.get("content-length") or most)
+    body = _FormFile(PartBody(context.objects.store, min(room, MAX_PUT_BYTES)))
+    try:
+        await body.fill(form, most)
+        if policy is not None and body.size < policy.min_bytes:
+            raise S3Error("EntityTooSmall", ProposedSize=str(body.size), MinSizeAllowed=str(policy.min_bytes))
+        stored = await context.objects.put(context.bucket, key, body, body.size, headers, NO_CONDITIONS)
+    finally:
+        body.drop()
+    return _answer(context, fields, key, stored.etag, stored.headers)
+
+
+def _policy(context: Context, fields: Mapping[str, str]) -> PostPolicy | None:
+    credentials = context.credentials
+    return verify_form(fields, context.bucket, credentials) if credentials else None
+
+
+def _answer(
+    context: Context, fields: Mapping[str, str], key: str, etag: str, stored: Mapping[str, str]
+) -> web.StreamResponse:
+    location = f"http://{context.headers.get('host', '')}/{quote(context.bucket)}/{quote(key, safe='/-._~')}"
+    headers = {"ETag": f'"{etag}"', "Location": location, **stored}
+    target = fields.get("success_action_redirect") or fields.get("redirect") or ""
+    if urlsplit(target).scheme in ("http", "https"):
+        query = urlencode({"bucket": context.bucket, "key": key, "etag": f'"{etag}"'})
+        return context.empty(303, {**headers, "Location": f"{target}{'&' if '?' in target else '?'}{query}"})
+    status = _STATUS.get(fields.get("success_action_status", ""), 204)
+    if status != 201:
+        return context.empty(status, headers)
+    tree = {"Location": location, "Bucket": context.bucket, "Key": key, "ETag": f'"{etag}"'}
+    return context.xml("PostResponse", tree, status=201, headers=headers)
+
+
+class _FormFile:
+    """The file, in memory or on disk; a VerifiedBody once `fill` is done."""
+
+    def __init__(self, kept: PartBody) -> None:
+        self.size = 0
+        self.md5 = b""
+        self.checksums: Mapping[str, str] = {}
+        self.announced: Mapping[str, str | None] = {}
+        self._kept = kept
+
+    async def fill(self, form: Form, most: int) -> None:
+        """Raises: S3Error EntityTooLarge."""
+        md5 = hashlib.md5(usedforsecurity=False)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            async for piece in form:
+                self.size += len(piece)
+                if self.size > most:
+                    raise S3Error("EntityTooLarge", ProposedSize=str(self.size), MaxSizeAllowed=str(most))
+                await asyncio.to_thread(md5.update, piece)
+                yield piece
+
+        await self._kept.fill(pieces())
+        self.md5 = md5.digest()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._kept.chunks():
+            yield chunk
+
+    def drop(self) -> None:
+        """Give memory or file back."""
+        self._kept.drop()

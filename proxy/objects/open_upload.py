@@ -1,0 +1,72 @@
+"""An upstream upload that is never forgotten: in the journal before its first part, out of it after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.upstream.protocol import Headers, Stored, Upstream
+
+from .journal import Journal, OpenUpload
+
+_log = logging.getLogger(__name__)
+_COMPLETE_ATTEMPTS = 3
+_COMPLETE_PAUSE_S = 0.5
+
+
+async def begin_upload(upstream: Upstream, journal: Journal, bucket: str, key: str, headers: Headers) -> OpenUpload:
+    """Begin an upload upstream and record it; one that cannot be recorded is aborted at once."""
+    upload_id = await upstream.create_upload(bucket, key, headers)
+    try:
+        return await asyncio.to_thread(journal.add, bucket, key, upload_id)
+    except BaseException:
+        try:
+            await upstream.abort_upload(bucket, key, upload_id)
+        except (S3Error, UpstreamError) as error:
+            _log.warning("upload %s of %s/%s is left open upstream: %s", upload_id, bucket, key, error)
+        raise
+
+
+async def complete_recorded(
+    journal: Journal,
+    upload: OpenUpload,
+    complete: Callable[[], Awaitable[Stored]],
+    find_completed: Callable[[], Awaitable[Stored | None]],
+) -> Stored:
+    """Complete an upload, again where the answer is lost.
+
+    find_completed: looks for the object where the upload is gone: an earlier try, ours or the client library's own, may have
+    completed it and lost its answer. None: it did not.
+    """
+    for attempt in range(1, _COMPLETE_ATTEMPTS + 1):
+        try:
+            stored = await complete()
+            break
+        except UpstreamError:
+            if attempt == _COMPLETE_ATTEMPTS:
+                raise
+            await asyncio.sleep(_COMPLETE_PAUSE_S * attempt)
+        except S3Error as error:
+            found = await find_completed() if error.code == "NoSuchUpload" else None
+            if found is None:
+                raise
+            stored = found
+            break
+    journal.remove(upload)
+    return stored
+
+
+async def abort_recorded(upstream: Upstream, journal: Journal, upload: OpenUpload) -> None:
+    """Drop an upload upstream; where that fails the journal keeps its record for the next start."""
+    try:
+        await upstream.abort_upload(upload.bucket, upload.key, upload.upload_id)
+    except S3Error as error:
+        if error.code not in ("NoSuchUpload", "NoSuchBucket"):
+            _log.warning("upload of %s/%s could not be aborted upstream: %s", upload.bucket, upload.key, error)
+            return
+    except UpstreamError as error:
+        _log.warning("upload of %s/%s could not be aborted upstream: %s", upload.bucket, upload.key, error)
+        return
+    journal.remove(upload)

@@ -1,0 +1,39 @@
+"""Parts of a call in the words of botocore."""
+
+from __future__ import annotations
+
+from s4weights.proxy.checksums.algorithms import elements
+from s4weights.proxy.upstream.protocol import ByteRange, Conditions, SentChecksum
+
+
+def version(version_id: str | None) -> dict[str, str]:
+    """Of one version, or of the newest."""
+    return {"VersionId": version_id} if version_id else {}
+
+
+def range_of(byte_range: ByteRange | None) -> dict[str, str]:
+    """A Range header."""
+    if byte_range is None:
+        return {}
+    if byte_range.first < 0:
+        return {"Range": f"bytes={byte_range.first}"}
+    return {"Range": f"bytes={byte_range.first}-{'' if byte_range.last is None else byte_range.last}"}
+
+
+def condition_parameters(conditions: Conditions | None) -> dict[str, str]:
+    """Conditions as parameters of botocore."""
+    if conditions is None:
+        return {}
+    asked = {"IfMatch": conditions.if_match, "IfNoneMatch": conditions.if_none_match}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def condition_headers(conditions: Conditions | None) -> dict[str, str]:
+    """Conditions as headers."""
+    names = {"IfMatch": "if-match", "IfNoneMatch": "if-none-match"}
+    return {names[name]: value for name, value in condition_parameters(conditions).items()}
+
+
+def checksum_parameters(checksum: SentChecksum | None) -> dict[str, str]:
+    """A checksum that is known before its body."""
+    return elements({checksum.header: checksum.value()}) if checksum is not None else {}

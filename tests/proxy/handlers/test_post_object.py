@@ -1,0 +1,114 @@
+"""POST Object with boto3's own signed forms, over real sockets."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.proxy.objects.conftest import safetensors
+
+from .conftest import BUCKET
+
+MIB = 1 << 20
+BOUNDARY = "7MA4YWxk"
+
+
+def encode_form(fields: dict[str, str], data: bytes | None, name: str = "model.bin") -> bytes:
+    lines = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
+        for key, value in fields.items()
+    ]
+    if data is not None:
+        head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+        lines += [head.encode(), data, b"\r\n"]
+    return b"".join([*lines, f"--{BOUNDARY}--\r\n".encode()])
+
+
+async def post(service, fields: dict[str, str], data: bytes | None) -> tuple[int, dict[str, str], bytes]:
+    body = encode_form(fields, data)
+    headers = {
+        "host": service.endpoint.removeprefix("http://"),
+        "content-type": f"multipart/form-data; boundary={BOUNDARY}",
+        "content-length": str(len(body)),
+    }
+    return await service.send("POST", f"/{BUCKET}", headers, body)
+
+
+def signed(service, key: str, fields: dict[str, str] | None = None, *conditions: Any, **options: Any) -> dict[str, str]:
+    named = [{name: value} for name, value in (fields or {}).items()]
+    made = service.client.generate_presigned_post(
+        BUCKET, key, Fields=dict(fields or {}), Conditions=[*named, *conditions], **options
+    )
+    return made["fields"]
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "noise", "empty"])
+async def test_a_file_is_stored_as_by_a_put(service, kind):
+    data = {
+        "checkpoint": safetensors(np.random.default_rng(0).normal(0, 0.02, 3 * MIB)),
+        "noise": os.urandom(200_000),
+        "empty": b"",
+    }[kind]
+    fields = signed(service, "user/${filename}", {"Content-Type": "x/y", "x-amz-meta-run": "7"})
+    status, headers, body = await post(service, fields, data)
+    assert (status, body) == (204, b"")
+    found = await service.call("get_object", Bucket=BUCKET, Key="user/model.bin")
+    assert found["Body"].read() == data
+    assert (found["ETag"], found["ContentType"], found["Metadata"]) == (headers["etag"], "x/y", {"run": "7"})
+    assert (service.stored_size("user/model.bin") < len(data)) == (kind == "checkpoint")
+
+
+async def test_answers_that_a_form_may_ask_for(service):
+    for asked, expected in [("200", 200), ("201", 201), ("299", 204)]:
+        status, headers, body = await post(service, signed(service, "k", {"success_action_status": asked}), b"x")
+        assert (status, b"<Key>k</Key>" in body) == (expected, expected == 201)
+        assert headers["location"].endswith(f"/{BUCKET}/k")
+    target = "https://example.com/done?x=1"
+    status, headers, _ = await post(service, signed(service, "k", {"success_action_redirect": target}), b"x")
+    assert status == 303
+    assert headers["location"].startswith(f"{target}&bucket={BUCKET}&key=k&etag=")
+    status, headers, _ = await post(
+        service, signed(service, "k", {"success_action_redirect": "javascript:alert(1)"}), b"x"
+    )
+    assert status == 204
+
+
+@pytest.mark.parametrize(
+    ("change", "data", "status", "code"),
+    [
+        ({}, b"123456789", 400, b"EntityTooSmall"),
+        ({}, bytes(101), 400, b"EntityTooLarge"),
+        ({}, None, 400, b"InvalidArgument"),
+        ({"key": "other"}, bytes(50), 403, b"AccessDenied"),
+        ({"acl": "public-read"}, bytes(50), 403, b"AccessDenied"),
+        ({"x-amz-signature": "0" * 64}, bytes(50), 403, b"SignatureDoesNotMatch"),
+        ({"key": ".s4weights/k"}, bytes(50), 403, b"AccessDenied"),
+    ],
+)
+async def test_what_the_policy_does_not_allow_leaves_nothing(service, change, data, status, code):
+    fields = signed(service, "k", None, ["content-length-range", 10, 100]) | change
+    answer = await post(service, fields, data)
+    assert (answer[0], code in answer[2]) == (status, True), answer
+    assert service.stored() == []
+
+
+async def test_a_form_without_a_policy_is_refused(service):
+    for fields in ({"key": "k"}, {"key": "k", "AWSAccessKeyId": "AKIATEST", "policy": "x", "signature": "x"}):
+        status, _, _ = await post(service, fields, b"x")
+        assert status in (400, 403)
+    assert service.stored() == []
+
+
+async def test_a_form_that_breaks_off_leaves_nothing(service):
+    body = encode_form(signed(service, "k"), b"x" * 5000)
+    headers = {
+        "host": service.endpoint.removeprefix("http://"),
+        "content-type": f"multipart/form-data; boundary={BOUNDARY}",
+        "content-length": str(len(body)),
+    }
+    status, _, _ = await service.send("POST", f"/{BUCKET}", headers, body[:-2000], half_close=True)
+    assert status == 400
+    assert service.stored() == []
