@@ -7,6 +7,7 @@ import hashlib
 import logging
 from pathlib import Path
 
+from s4weights.codec.types import Buffer
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import MAX_PARTS, PART_GROWTH, PARTS_IN_FLIGHT
 from s4weights.proxy.memory import MemoryBudget
@@ -46,7 +47,7 @@ class StoredWriter:
         self._bucket, self._key = target
         self._headers = headers
         self._part_bytes = part_bytes
-        self._pending: list[bytes] = []
+        self._pending: list[Buffer] = []
         self._pending_bytes = 0
         self._tasks: dict[int, asyncio.Task[Part]] = {}
         self._upload: OpenUpload | None = None
@@ -54,7 +55,7 @@ class StoredWriter:
         self._parked: Path | None = None
         self.stored_bytes = 0
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Buffer) -> None:
         """Take the next bytes; waits while enough parts are on their way."""
         self._pending.append(data)
         self._pending_bytes += len(data)
