@@ -59,7 +59,9 @@ def _decode_payload(payload: memoryview, header: FrameHeader, engine: Engine, pl
     if header.layout is Layout.RAW:
         return bytes(payload)
     try:
-        return engine.decode(payload, header.element, header.layout, header.planes, header.logical_bytes)
+        return engine.decode(
+            payload, header.element, header.predictor, header.layout, header.planes, header.logical_bytes
+        )
     except FormatError as error:
         raise type(error)(f"{place}: {error}") from None
 

@@ -7,9 +7,9 @@ and may run in any thread.
     out.write(encoder.start())
     for chunk in body:
         for frame in encoder.plan(chunk):
-            out.write(encoder.add(encode_frame(frame, engine)))
+                out.writelines(encoder.add(encode_frame(frame, engine)))
     for frame in encoder.plan_end():
-        out.write(encoder.add(encode_frame(frame, engine)))
+        out.writelines(encoder.add(encode_frame(frame, engine)))
     out.write(encoder.finish())
 """
 
@@ -33,13 +33,13 @@ from .container import (
     make_header,
     make_index,
 )
-from .engines import Engine
+from .engines import EncodedPayload, Engine
 from .errors import FormatError, S4WeightsError
 from .frames import FrameCutter
 from .limits import MAX_INDEX_SEGMENTS
 from .segments import Segmenter, open_segmenter
 from .sniff import sniff
-from .types import Buffer, ElementType, EncodedFrame, Frame, Kind, Layout, Mode, Segment
+from .types import Buffer, ElementType, EncodedFrame, Frame, Kind, Layout, Level, Predictor, Segment
 
 WRITER: Final = f"s4weights {__version__}"
 
@@ -92,18 +92,18 @@ class Encoder:
         """Return the container's first bytes."""
         return make_header()
 
-    def add(self, frame: EncodedFrame) -> bytes:
-        """Take the next frame in order; return its stored bytes."""
+    def add(self, frame: EncodedFrame) -> tuple[Buffer, Buffer]:
+        """Take the next frame in order; return its stored bytes, in two pieces."""
         expected = self.totals.logical_bytes
         if frame.start != expected:
             raise S4WeightsError(f"encoder: expected the frame at logical byte {expected}, found {frame.start}")
         self.totals.frames += 1
         self.totals.logical_bytes += frame.logical_bytes
-        self.totals.stored_bytes += len(frame.stored)
+        self.totals.stored_bytes += frame.stored_bytes
         self.totals.fallbacks += frame.fell_back
         self._logical_lengths.append(frame.logical_bytes)
-        self._stored_lengths.append(len(frame.stored))
-        return frame.stored
+        self._stored_lengths.append(frame.stored_bytes)
+        return frame.header, frame.payload
 
     def finish(
         self,
@@ -152,34 +152,47 @@ class Encoder:
         return self._cutter.feed(data)
 
 
-def encode_frame(frame: Frame, engine: Engine) -> EncodedFrame:
-    """Encode one frame, decode it again and compare; what does not come back is stored raw. Thread-safe."""
-    payload, layout, modes, fell_back = _encode_verified(frame, engine)
+def encode_frame(
+    frame: Frame, engine: Engine, level: Level = Level.BALANCED, *, verify: bool = True
+) -> EncodedFrame:
+    """Encode one frame, decode it again and compare; what does not come back is stored raw. Thread-safe.
+
+    verify: False only to measure what the comparison costs.
+    """
+    coded = engine.encode(frame.data, frame.element, grid=frame.grid, level=level)
+    fell_back = verify and coded.layout is not Layout.RAW and not _comes_back(coded, frame, engine)
+    if fell_back:
+        coded = EncodedPayload(frame.element, Predictor.NONE, Layout.RAW, (), frame.data)
     header = FrameHeader(
-        element=frame.element,
-        layout=layout,
-        planes=len(modes),
+        element=coded.element,
+        predictor=coded.predictor,
+        layout=coded.layout,
+        planes=coded.planes,
         start=frame.start,
         logical_bytes=len(frame.data),
-        payload_bytes=len(payload),
+        payload_bytes=len(coded.payload),
         digest=xxhash.xxh3_64_intdigest(frame.data),
-        payload_crc=crc32c(payload),
+        payload_crc=crc32c(coded.payload),
     )
-    stored = b"".join((header.to_bytes(), payload))
-    return EncodedFrame(frame.start, frame.element, len(frame.data), stored, modes, fell_back)
+    return EncodedFrame(
+        start=frame.start,
+        element=coded.element,
+        logical_bytes=len(frame.data),
+        header=header.to_bytes(),
+        payload=coded.payload,
+        modes=coded.modes,
+        predictor=coded.predictor,
+        fell_back=fell_back,
+    )
 
 
-def _encode_verified(frame: Frame, engine: Engine) -> tuple[Buffer, Layout, tuple[Mode, ...], bool]:
-    coded = engine.encode(frame.data, frame.element)
-    if coded.layout is Layout.RAW:
-        return frame.data, Layout.RAW, (), False
+def _comes_back(coded: EncodedPayload, frame: Frame, engine: Engine) -> bool:
+    if len(coded.payload) >= len(frame.data):
+        return False
     try:
-        decoded = engine.decode(coded.payload, frame.element, coded.layout, coded.planes, len(frame.data))
+        return engine.decodes_to(coded, frame.data)
     except FormatError:
-        decoded = b""
-    if decoded != frame.data or len(coded.payload) >= len(frame.data):
-        return frame.data, Layout.RAW, (), True
-    return coded.payload, coded.layout, coded.modes, False
+        return False
 
 
 class _SegmentTable:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Final
 
-from .limits import FRAME_BYTES, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
-from .types import Buffer, ElementType, Frame, Segment
+from .limits import FRAME_BYTES, MIN_COLUMNS, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
+from .types import NO_GRID, Buffer, ElementType, Frame, Grid, Segment
 
 # Below this a copy is cheaper than a slice that is kept.
 _SMALL_BYTES: Final = 4 << 10
@@ -26,6 +27,7 @@ class FrameCutter:
         self._untyped = _Pieces()
         self._typed = _Pieces()
         self._element = ElementType.BYTES
+        self._last: Segment | None = None
         self._proved = False
         self._frames: list[Frame] = []
 
@@ -63,6 +65,7 @@ class FrameCutter:
         if segment.element is not self._element:
             self._end_run()
             self._element = segment.element
+        self._last = segment
         if segment.element is ElementType.BYTES:
             self._add(ElementType.BYTES, self._untyped, piece)
         elif self._proved:
@@ -105,12 +108,35 @@ class FrameCutter:
     def _emit(self, element: ElementType, run: _Pieces) -> None:
         if run.size:
             data = run.join()
-            self._frames.append(Frame(self._start, element, data))
+            self._frames.append(Frame(self._start, element, data, self._grid(element, len(data))))
             self._start += len(data)
+
+    def _grid(self, element: ElementType, length: int) -> Grid:
+        """Rows and columns of a frame that lies in one tensor."""
+        segment = self._last
+        if not element.is_float or segment is None or segment.shape is None:
+            return NO_GRID
+        offset = self._start - segment.start
+        if offset < 0 or self._start + length > segment.end or segment.length != prod(segment.shape) * element.width:
+            return NO_GRID
+        columns = columns_of(segment.shape)
+        return Grid(columns, offset // element.width % columns) if columns else NO_GRID
 
     def _out(self) -> list[Frame]:
         frames, self._frames = self._frames, []
         return frames
+
+
+def columns_of(shape: Sequence[int]) -> int:
+    """The last dimension, times those before it while it is short; 0 for less than two dimensions."""
+    if len(shape) < 2 or 0 in shape:
+        return 0
+    columns = shape[-1]
+    for size in reversed(shape[:-1]):
+        if columns >= MIN_COLUMNS:
+            break
+        columns *= size
+    return columns
 
 
 class _Pieces:

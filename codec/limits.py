@@ -18,6 +18,9 @@ MIN_TYPED_BYTES: Final = 4 << 10
 # frequency table; shorter ones go on into the next tensor of the same type.
 MIN_TENSOR_FRAME_BYTES: Final = 64 << 10
 
+# Below this, columns are taken together with the dimension before them: convolutions end in 3 x 3.
+MIN_COLUMNS: Final = 16
+
 # What `sniff` looks at. A torch.save zip names its first entry within 30 + 65535 bytes, in practice in 200.
 SNIFF_BYTES: Final = 4 << 10
 

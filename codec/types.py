@@ -40,9 +40,14 @@ class ElementType(enum.IntEnum):
         return _WIDTHS[self]
 
     @property
-    def is_rotated(self) -> bool:
-        """Whether planes are taken after a rotation left by one bit (sign behind the mantissa)."""
-        return self in _ROTATED
+    def octave_bits(self) -> int:
+        """Of a float: how far up in its top 16 bits without the sign one octave lies; 0 for all else."""
+        return _OCTAVES.get(self, 0)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether elements have a sign, an exponent and a mantissa, and more than one byte."""
+        return self in _OCTAVES
 
 
 _WIDTHS: Final = {
@@ -64,21 +69,31 @@ _WIDTHS: Final = {
     ElementType.F8_E5M2: 1,
     ElementType.F8_E8M0: 1,
 }
-_ROTATED: Final = frozenset({ElementType.BF16, ElementType.F16, ElementType.F32, ElementType.F64})
+# 15 less the bits of the exponent, plus the one in which a carry goes: docs/format.md, section 2.1.
+_OCTAVES: Final = {ElementType.BF16: 8, ElementType.F16: 11, ElementType.F32: 8, ElementType.F64: 5}
 
 
 class Predictor(enum.IntEnum):
     """What is taken from a frame before its planes are made."""
 
     NONE = 0
+    LEVELS = 1  # a level for each row and each column, in the logarithm
 
 
 class Layout(enum.IntEnum):
     """How a frame's payload is made from its elements."""
 
     RAW = 0  # the logical bytes themselves, no plane descriptors
-    BYTE_PLANES = 1  # plane k holds byte k of every element
-    ROTATED_PLANES = 2  # the same after each element was rotated left by one bit
+    PLANES = 1  # plane k holds byte k of every element
+    ROTATED_1 = 2  # the same after each element was rotated left, by one bit ...
+    ROTATED_2 = 3
+    ROTATED_3 = 4
+    ROTATED_4 = 5  # ... to four
+
+    @property
+    def rotation(self) -> int:
+        """Bits by which elements are rotated left before their planes are taken."""
+        return max(self.value - 1, 0)
 
 
 class Mode(enum.IntEnum):
@@ -88,6 +103,17 @@ class Mode(enum.IntEnum):
     CONSTANT = 1
     RANS = 2
     ZSTD = 3
+    HUFFMAN = 4
+    NIBBLES = 5
+    BITS = 6
+
+
+class Level(enum.Enum):
+    """What the writer of a container wants most."""
+
+    FAST = "fast"  # never the bottleneck
+    BALANCED = "balanced"
+    SMALL = "small"  # everything that gains
 
 
 class Kind(enum.Enum):
@@ -120,17 +146,31 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows and columns that a frame's elements lie in. column: that of the first element. columns 0: none."""
+
+    columns: int = 0
+    column: int = 0
+
+
+NO_GRID: Final = Grid()
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One slice of the body, to be encoded by itself. start: logical byte offset."""
 
     start: int
     element: ElementType
     data: Buffer
+    grid: Grid = NO_GRID
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedFrame:
     """A frame as it lies in the container: header and payload. modes: one a plane, empty for RAW.
+
+    element: as the frame header has it: BYTES also where a typed frame gained more so.
 
     fell_back: the engine's own output did not decode to the input, so the frame is raw.
     """
@@ -138,6 +178,13 @@ class EncodedFrame:
     start: int
     element: ElementType
     logical_bytes: int
-    stored: bytes
+    header: bytes
+    payload: Buffer
     modes: tuple[Mode, ...]
+    predictor: Predictor = Predictor.NONE
     fell_back: bool = False
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of header and payload."""
+        return len(self.header) + len(self.payload)

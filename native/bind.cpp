@@ -10,8 +10,6 @@
 
 #include "core/crc32c.hpp"
 #include "core/payload.hpp"
-#include "core/planes.hpp"
-#include "core/rans.hpp"
 #include "core/simd.hpp"
 
 namespace nb = nanobind;
@@ -45,12 +43,15 @@ struct Output {
   std::span<std::uint8_t> bytes() {
     return {reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(object.ptr())), nb::len(object)};
   }
+  // The first bytes only; the others are given back.
+  nb::bytes cut(std::size_t size) {
+    PyObject* raw = object.release().ptr();
+    if (_PyBytes_Resize(&raw, static_cast<Py_ssize_t>(size)) != 0) throw nb::python_error();
+    object = nb::steal<nb::bytes>(raw);
+    return object;
+  }
   nb::bytes object;
 };
-
-std::unique_ptr<std::uint8_t[]> scratch(std::size_t size) {
-  return std::make_unique_for_overwrite<std::uint8_t[]>(size);
-}
 
 void check_width(std::size_t width, std::size_t bytes) {
   if (width != 1 && width != 2 && width != 4 && width != 8) {
@@ -59,28 +60,34 @@ void check_width(std::size_t width, std::size_t bytes) {
   if (bytes % width != 0) throw nb::value_error("length: expected a multiple of width");
 }
 
-const char* describe(s4::RansError error) {
+const char* describe(s4::PlaneError error) {
   switch (error) {
-    case s4::RansError::kTruncated: return "truncated: expected more bytes, found the end";
-    case s4::RansError::kTable: return "table: expected frequencies of at least two symbols that sum to 4096";
-    case s4::RansError::kLengths: return "lengths: expected chunks that fill the plane";
-    case s4::RansError::kState: return "state: expected lane states of at least 65536";
-    case s4::RansError::kWords: return "checksum: expected to end with every word used and every state at 65536";
-    case s4::RansError::kNone: break;
+    case s4::PlaneError::kTruncated: return "truncated: expected more bytes, found the end";
+    case s4::PlaneError::kLengths: return "lengths: expected blocks and exceptions that fill the plane";
+    case s4::PlaneError::kTable: return "table: expected a complete code or frequencies that sum to 4096";
+    case s4::PlaneError::kState: return "state: expected lane states of at least 65536";
+    case s4::PlaneError::kWords: return "checksum: expected to end with every word used and every state at 65536";
+    case s4::PlaneError::kStream: return "checksum: expected streams that end where their codes do";
+    case s4::PlaneError::kParameters: return "parameters: expected value and mask without a common bit";
+    case s4::PlaneError::kException: return "exceptions: expected ascending positions within the block";
+    case s4::PlaneError::kNone: break;
   }
   return "no error";
 }
 
 std::string describe(const s4::PayloadFault& fault) {
-  const std::string where = "plane " + std::to_string(fault.plane) + " at payload byte " + std::to_string(fault.offset);
+  const std::string where = std::string(fault.levels ? "level plane " : "plane ") + std::to_string(fault.plane) +
+                            " at payload byte " + std::to_string(fault.offset);
   switch (fault.error) {
     case s4::PayloadError::kTruncated: return "truncated: " + where + ": expected descriptors, found the end";
     case s4::PayloadError::kLengths: return "lengths: " + where + ": expected planes that fill the payload exactly";
-    case s4::PayloadError::kReserved: return "reserved: " + where + ": expected zero bytes in the descriptor";
+    case s4::PayloadError::kReserved: return "reserved: " + where + ": expected zero bytes";
     case s4::PayloadError::kMode:
       return "mode: " + where + ": expected a known mode, found " + std::to_string(fault.found);
-    case s4::PayloadError::kRans: {
-      const std::string text = describe(fault.rans);
+    case s4::PayloadError::kLevels:
+      return "levels: " + where + ": expected rows and columns of the frame and an even base";
+    case s4::PayloadError::kPlane: {
+      const std::string text = describe(fault.plane_error);
       const std::size_t colon = text.find(':');
       return text.substr(0, colon) + ": " + where + text.substr(colon);
     }
@@ -89,111 +96,80 @@ std::string describe(const s4::PayloadFault& fault) {
   return "no error";
 }
 
+// One a thread, made when it first works and kept: frames come one after another.
+s4::Workspace& workspace() {
+  thread_local const auto mine = std::make_unique<s4::Workspace>();
+  return *mine;
+}
+
+s4::Level level_of(const std::string& name) {
+  if (name == "fast") return s4::Level::kFast;
+  if (name == "balanced") return s4::Level::kBalanced;
+  if (name == "small") return s4::Level::kSmall;
+  throw nb::value_error("level: expected fast, balanced or small");
+}
+
+void check_layout(const s4::PayloadLayout& layout, std::size_t bytes) {
+  check_width(layout.width, bytes);
+  if (layout.octave_bits != 0 && (layout.octave_bits < 4 || layout.octave_bits > 15 || layout.width == 1)) {
+    throw nb::value_error("octave_bits: expected 0, or 4 to 15 and more than one byte an element");
+  }
+  const bool rotated = layout.octave_bits != 0 ? layout.rotation >= 1 && layout.rotation <= 4 : layout.rotation == 0;
+  if (!rotated) throw nb::value_error("rotation: expected 1 to 4 for floats, else 0");
+  if (layout.predicted && layout.octave_bits == 0) throw nb::value_error("predicted: expected floats");
+}
+
 std::uint32_t crc32c(nb::handle data, std::uint32_t initial) {
   const View view(data);
   const nb::gil_scoped_release released;
   return s4::crc32c(view.bytes(), initial);
 }
 
-nb::bytes split_planes(nb::handle words, std::size_t width, bool rotated) {
-  const View view(words);
-  check_width(width, view.bytes().size());
-  Output out(view.bytes().size());
-  const auto planes = out.bytes();
-  {
-    const nb::gil_scoped_release released;
-    s4::split_planes(view.bytes(), width, rotated, planes);
-  }
-  return out.object;
-}
-
-nb::bytes join_planes(nb::handle planes, std::size_t width, bool rotated) {
-  const View view(planes);
-  check_width(width, view.bytes().size());
-  Output out(view.bytes().size());
-  const auto words = out.bytes();
-  {
-    const nb::gil_scoped_release released;
-    s4::join_planes(view.bytes(), width, rotated, words);
-  }
-  return out.object;
-}
-
-std::vector<std::uint32_t> histogram(nb::handle plane) {
-  const View view(plane);
-  s4::Counts counts;
-  {
-    const nb::gil_scoped_release released;
-    s4::histogram(view.bytes(), counts);
-  }
-  return {counts.begin(), counts.end()};
-}
-
-nb::bytes rans_encode(nb::handle plane) {
-  const View view(plane);
-  const Bytes symbols = view.bytes();
-  if (symbols.size() > UINT32_MAX) throw nb::value_error("plane: expected less than 4 GiB");
-  const auto room = scratch(s4::rans_bound_bytes(symbols.size()));
-  std::size_t bytes = 0;
-  {
-    const nb::gil_scoped_release released;
-    s4::Counts counts;
-    s4::histogram(symbols, counts);
-    if (!symbols.empty() && counts[symbols[0]] != symbols.size()) {
-      s4::Frequencies frequencies;
-      s4::normalise(counts, symbols.size(), frequencies);
-      bytes = s4::rans_encode(symbols, frequencies, {room.get(), s4::rans_bound_bytes(symbols.size())});
-    }
-  }
-  if (bytes == 0) throw nb::value_error("plane: expected at least two different symbols");
-  return nb::bytes(room.get(), bytes);
-}
-
-nb::bytes rans_decode(nb::handle stored, std::size_t n) {
-  const View view(stored);
-  Output out(n);
-  const auto plane = out.bytes();
-  s4::RansError error;
-  {
-    const nb::gil_scoped_release released;
-    error = s4::rans_decode(view.bytes(), plane);
-  }
-  if (error != s4::RansError::kNone) throw nb::value_error(describe(error));
-  return out.object;
-}
-
-nb::object encode_payload(nb::handle frame, std::size_t width, bool rotated) {
+nb::object encode_payload(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
+                          std::uint32_t column, const std::string& level) {
   const View view(frame);
   const Bytes bytes = view.bytes();
-  check_width(width, bytes.size());
+  check_layout({width, octave_bits, octave_bits != 0 ? 1U : 0U, false}, bytes.size());
+  if (columns != 0 && column >= columns) throw nb::value_error("column: expected one of columns");
+  const s4::FrameInput input{bytes, width, octave_bits, {columns, column}, level_of(level)};
   if (bytes.empty()) return nb::none();
-  const std::size_t scratch_bytes = s4::encode_scratch_bytes(bytes.size(), width);
-  const auto room = scratch(scratch_bytes);
-  const auto out = scratch(bytes.size());
+  Output out(s4::encode_bound_bytes(bytes.size(), width));
+  const auto room = out.bytes();
   s4::EncodedPayload result;
   {
     const nb::gil_scoped_release released;
-    result = s4::encode_payload(bytes, width, rotated, {out.get(), bytes.size()}, {room.get(), scratch_bytes});
+    result = s4::encode_payload(input, room, workspace());
   }
   if (result.bytes == 0) return nb::none();
   std::vector<int> modes;
   for (std::size_t k = 0; k < width; ++k) modes.push_back(static_cast<int>(result.modes[k]));
-  return nb::make_tuple(modes, nb::bytes(out.get(), result.bytes));
+  return nb::make_tuple(result.predicted, result.rotation, modes, out.cut(result.bytes));
 }
 
-nb::bytes decode_payload(nb::handle payload, std::size_t width, bool rotated, std::size_t logical_bytes) {
+nb::bytes decode_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
+                         bool predicted, std::size_t logical_bytes) {
   const View view(payload);
-  check_width(width, logical_bytes);
+  const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
+  check_layout(layout, logical_bytes);
   Output out(logical_bytes);
   const auto frame = out.bytes();
-  const auto room = scratch(logical_bytes);
   s4::PayloadFault fault;
   {
     const nb::gil_scoped_release released;
-    fault = s4::decode_payload(view.bytes(), width, rotated, frame, {room.get(), logical_bytes});
+    fault = s4::decode_payload(view.bytes(), layout, frame, workspace());
   }
   if (fault.error != s4::PayloadError::kNone) throw nb::value_error(describe(fault).c_str());
   return out.object;
+}
+
+bool verify_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
+                    bool predicted, nb::handle frame) {
+  const View view(payload);
+  const View logical(frame);
+  const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
+  check_layout(layout, logical.bytes().size());
+  const nb::gil_scoped_release released;
+  return s4::verify_payload(view.bytes(), layout, logical.bytes(), workspace());
 }
 
 std::string set_simd(const std::string& name) {
@@ -207,15 +183,13 @@ std::string set_simd(const std::string& name) {
 NB_MODULE(_native, m) {
   m.doc() = "Kernels of the codec. Buffers are C-contiguous; the GIL is released while they work.";
   m.def("crc32c", &crc32c, "data"_a, "initial"_a = 0, "CRC32C (RFC 3720); initial continues an earlier one.");
-  m.def("split_planes", &split_planes, "words"_a, "width"_a, "rotated"_a, "Planes back to back, plane 0 first.");
-  m.def("join_planes", &join_planes, "planes"_a, "width"_a, "rotated"_a, "The inverse of split_planes.");
-  m.def("histogram", &histogram, "plane"_a, "How often each of the 256 byte values occurs.");
-  m.def("rans_encode", &rans_encode, "plane"_a, "One plane of at least two different symbols.");
-  m.def("rans_decode", &rans_decode, "stored"_a, "n"_a, "Exactly n symbols. Raises ValueError on damage.");
-  m.def("encode_payload", &encode_payload, "frame"_a, "width"_a, "rotated"_a,
-        nb::sig("def encode_payload(frame: object, width: int, rotated: bool) -> tuple[list[int], bytes] | None"),
-        "(modes, payload) of a frame, or None where it is not smaller.");
-  m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "rotated"_a, "logical_bytes"_a,
-        "The frame. Raises ValueError on damage.");
+  m.def("encode_payload", &encode_payload, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a, "level"_a,
+        nb::sig("def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str) "
+                "-> tuple[bool, int, list[int], bytes] | None"),
+        "(predicted, rotation, modes, payload) of a frame, or None where it is not smaller.");
+  m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
+        "logical_bytes"_a, "The frame. Raises ValueError on damage.");
+  m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
+        "frame"_a, "Whether the payload decodes to just this frame.");
   m.def("set_simd", &set_simd, "name"_a, "Use `scalar` or `avx2`, as far as the machine has it. Returns what is used.");
 }

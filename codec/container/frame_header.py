@@ -25,6 +25,7 @@ class FrameHeader:
     """start: logical offset. digest: XXH3-64 of the logical bytes. payload_crc: CRC32C of the payload."""
 
     element: ElementType
+    predictor: Predictor
     layout: Layout
     planes: int
     start: int
@@ -32,7 +33,6 @@ class FrameHeader:
     payload_bytes: int
     digest: int
     payload_crc: int
-    predictor: Predictor = Predictor.NONE
 
     def to_bytes(self) -> bytes:
         """Return the 40 bytes."""

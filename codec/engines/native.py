@@ -6,9 +6,9 @@ from typing import Final
 
 from .. import _native
 from ..errors import ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
-from ..types import Buffer, ElementType, Layout, Mode
+from ..types import NO_GRID, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
-from .payload import check_layout, decode_untyped, encode_untyped, layout_of
+from .payload import better_untyped, check_layout, decode_untyped, encode_untyped, raw_payload
 
 # The first word of a kernel's message is its kind of fault.
 _FAULTS: Final[dict[str, type[FormatError]]] = {
@@ -24,23 +24,47 @@ class NativeEngine:
 
     name = "native"
 
-    def encode(self, data: Buffer, element: ElementType) -> EncodedPayload:
+    def encode(
+        self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
+    ) -> EncodedPayload:
         """See Engine."""
         if element is ElementType.BYTES:
-            return encode_untyped(data)
-        coded = _native.encode_payload(data, element.width, element.is_rotated)
+            return encode_untyped(data, level)
+        coded = _native.encode_payload(
+            data, element.width, element.octave_bits, grid.columns, grid.column, level.value
+        )
         if coded is None:
-            return EncodedPayload(Layout.RAW, (), data)
-        modes, payload = coded
-        return EncodedPayload(layout_of(element), tuple(Mode(mode) for mode in modes), payload)
+            return better_untyped(raw_payload(data, element), data, element, level)
+        predicted, rotation, modes, payload = coded
+        typed = EncodedPayload(
+            element, Predictor(predicted), Layout(1 + rotation), tuple(Mode(mode) for mode in modes), payload
+        )
+        return better_untyped(typed, data, element, level)
 
-    def decode(self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int) -> bytes:
+    def decode(
+        self, payload: Buffer, element: ElementType, predictor: Predictor, layout: Layout, planes: int, logical_bytes: int
+    ) -> bytes:
         """See Engine."""
-        check_layout(element, layout, planes, logical_bytes)
+        check_layout(element, predictor, layout, planes, logical_bytes)
         if element is ElementType.BYTES:
             return decode_untyped(payload, logical_bytes)
         try:
-            return _native.decode_payload(payload, element.width, element.is_rotated, logical_bytes)
+            return _native.decode_payload(
+                payload, element.width, element.octave_bits, layout.rotation, bool(predictor), logical_bytes
+            )
         except ValueError as error:
             kind, _, text = str(error).partition(": ")
             raise _FAULTS.get(kind, FormatError)(text) from None
+
+    def decodes_to(self, coded: EncodedPayload, data: Buffer) -> bool:
+        """See Engine."""
+        if coded.element is ElementType.BYTES:
+            return decode_untyped(coded.payload, len(data)) == data
+        return _native.verify_payload(
+            coded.payload,
+            coded.element.width,
+            coded.element.octave_bits,
+            coded.layout.rotation,
+            bool(coded.predictor),
+            data,
+        )

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from ..entropy import decode_plane, encode_plane
+import numpy as np
+
+from .. import levels
+from ..errors import UnsupportedVersion
 from ..planes import join_planes, split_planes
-from ..types import Buffer, ElementType, Layout
+from ..types import NO_GRID, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
-from .payload import check_layout, decode_untyped, encode_untyped, make_payload, read_planes
+from .payload import (
+    DESCRIPTOR_BYTES,
+    better_untyped,
+    check_layout,
+    decode_named,
+    decode_untyped,
+    encode_untyped,
+    join_payload,
+    raw_payload,
+    read_planes,
+)
+from .plan import Plan, make_plan
+from .plane_modes import encode_level_planes, encode_plane
 
 
 class ReferenceEngine:
@@ -14,16 +29,75 @@ class ReferenceEngine:
 
     name = "reference"
 
-    def encode(self, data: Buffer, element: ElementType) -> EncodedPayload:
+    def encode(
+        self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
+    ) -> EncodedPayload:
         """See Engine."""
         if element is ElementType.BYTES:
-            return encode_untyped(data)
-        return make_payload(data, element, [encode_plane(plane) for plane in split_planes(data, element)])
+            return encode_untyped(data, level)
+        coded = _encode_planned(data, element, make_plan(data, element, grid, level), level)
+        return better_untyped(coded, data, element, level)
 
-    def decode(self, payload: Buffer, element: ElementType, layout: Layout, planes: int, logical_bytes: int) -> bytes:
+    def decode(
+        self,
+        payload: Buffer,
+        element: ElementType,
+        predictor: Predictor,
+        layout: Layout,
+        planes: int,
+        logical_bytes: int,
+    ) -> bytes:
         """See Engine."""
-        check_layout(element, layout, planes, logical_bytes)
+        check_layout(element, predictor, layout, planes, logical_bytes)
         if element is ElementType.BYTES:
             return decode_untyped(payload, logical_bytes)
         n = logical_bytes // element.width
-        return join_planes([decode_plane(mode, stored, n) for mode, stored in read_planes(payload, planes)], element)
+        if predictor is Predictor.NONE:
+            return join_planes(_decode_planes(payload, [n] * planes, names=_names(planes)), element, layout)
+        head = levels.read_head(payload, n)
+        sizes = head.plane_sizes(n)
+        names = ["rows", "columns"] if sizes else []
+        found = _decode_planes(payload, sizes + [n] * planes, names=names + _names(planes), at=levels.HEAD_BYTES)
+        used = levels.read_levels(head, found[: len(sizes)])
+        rest = join_planes(found[len(sizes) :], element, layout)
+        return levels.add(rest, element, used.predict(element, np.arange(n)))
+
+    def decodes_to(self, coded: EncodedPayload, data: Buffer) -> bool:
+        """See Engine."""
+        decoded = self.decode(
+            coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, len(data)
+        )
+        return decoded == data
+
+
+def _encode_planned(data: Buffer, element: ElementType, plan: Plan, level: Level) -> EncodedPayload:
+    head, level_planes, predictor = b"", [], Predictor.NONE
+    rest = data
+    if plan.levels is not None:
+        predictor = Predictor.LEVELS
+        head, level_planes = plan.levels.head(), plan.levels.planes()
+        predicted = plan.levels.predict(element, np.arange(len(data) // element.width))
+        rest = levels.subtract(data, element, predicted)
+    planes = split_planes(rest, element, plan.layout)
+    coded = [encode_plane(plane, choice, level) for plane, choice in zip(planes, plan.choices, strict=True)]
+    payload = join_payload(head, [*encode_level_planes(level_planes), *coded])
+    if len(payload) >= len(data):
+        return raw_payload(data, element)
+    return EncodedPayload(element, predictor, plan.layout, tuple(mode for mode, _ in coded), payload)
+
+
+def _names(planes: int) -> list[str]:
+    return [f"plane {k}" for k in range(planes)]
+
+
+def _decode_planes(payload: Buffer, sizes: list[int], names: list[str], at: int = 0) -> list[Buffer]:
+    """sizes, names: of every plane, in the order of their descriptors, which begin at payload byte `at`."""
+    found = []
+    start = at + len(sizes) * DESCRIPTOR_BYTES
+    for name, n, (mode, stored) in zip(names, sizes, read_planes(payload, len(sizes), at), strict=True):
+        where = f"{name} at payload byte {start}"
+        if mode is Mode.ZSTD:
+            raise UnsupportedVersion(f"{where}: expected a mode for elements with a type, found zstd")
+        found.append(decode_named(mode, stored, n, where))
+        start += len(stored)
+    return found

@@ -1,14 +1,15 @@
-"""rANS in numpy, over lanes and chunks at once: the oracle of every other engine. Source: docs/format.md, section 4."""
+"""rANS in numpy, over lanes at once: the oracle of every other engine. Source: docs/format.md, section 4."""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ChecksumMismatch, FormatError, Truncated
 from ..types import Buffer
+from .sample import Counts, Sample, histogram
 
 LANES: Final = 32
 SCALE_BITS: Final = 12
@@ -17,13 +18,6 @@ LOWEST: Final = 1 << 16
 CHUNK_SYMBOLS: Final = 1 << 16
 STATES_BYTES: Final = 4 * LANES
 _PRESENT_BYTES: Final = 32
-
-Counts: TypeAlias = npt.NDArray[np.int64]
-
-
-def histogram(plane: Buffer) -> Counts:
-    """How often each of the 256 byte values occurs."""
-    return np.bincount(np.frombuffer(plane, dtype=np.uint8), minlength=256).astype(np.int64)
 
 
 def normalise(counts: Counts) -> Counts:
@@ -37,12 +31,15 @@ def normalise(counts: Counts) -> Counts:
     return frequencies
 
 
-def estimate_bytes(counts: Counts, frequencies: Counts, total: int) -> int:
-    """What encode() will need, within a few per cent; the same integer in every engine."""
-    present = np.flatnonzero(counts)
-    bits_q8 = sum(int(counts[s]) * ((SCALE_BITS << 8) - _log2_q8(int(frequencies[s]))) for s in present)
-    chunks = -(-total // CHUNK_SYMBOLS)
-    return bits_q8 // 2048 + _PRESENT_BYTES + 2 * len(present) + chunks * (4 + STATES_BYTES)
+def promise(sample: Sample) -> int:
+    """What encode() will need, within a few per cent; the same integer in every engine. One symbol: n."""
+    if sample.symbols < 2:
+        return sample.n
+    total = _log2_q8(sample.total)
+    # A byte is 8 bits of 256 parts.
+    parts = sum(count * (total - _log2_q8(count)) for count in sample.counts.tolist() if count)
+    tables = _PRESENT_BYTES + 2 * sample.symbols + sample.blocks * (4 + STATES_BYTES)
+    return sample.scale(parts) // 2048 + tables + sample.surplus_bytes
 
 
 def encode(plane: Buffer) -> bytes:
@@ -90,18 +87,9 @@ def decode(stored: Buffer, n: int) -> bytes:
     return b"".join(pieces)
 
 
-def _log2_q8(f: int) -> int:
-    """log2(f) in 1/256 bits, rounded down, by integers only: the fraction by squaring, bit by bit."""
-    exponent = f.bit_length() - 1
-    mantissa = f << (31 - exponent)
-    fraction = 0
-    for _ in range(8):
-        mantissa = mantissa * mantissa >> 31
-        fraction <<= 1
-        if mantissa >> 32:
-            fraction |= 1
-            mantissa >>= 1
-    return exponent << 8 | fraction
+def _log2_q8(x: int) -> int:
+    """log2(x) in 1/256 bits, rounded down, by integers only."""
+    return int((x**256).bit_length()) - 1
 
 
 def _encode_chunk(symbols: npt.NDArray[np.uint8], frequencies: Counts) -> bytes:

@@ -10,12 +10,23 @@ from ..errors import FormatError, LimitExceeded
 from ..limits import MAX_FRAME_BYTES
 from ..types import Buffer
 
-LEVEL: Final = 3
+# Four looks into a long plane, at the lowest effort, tell whether the whole is worth one.
+LONG_BYTES: Final = 65_536
+_LOOK_BYTES: Final = 4_096
+_LOOKS: Final = 4
 
 
-def encode(plane: Buffer) -> bytes:
-    """Return one zstd frame."""
-    return zstandard.ZstdCompressor(level=LEVEL, write_content_size=False).compress(plane)
+def encode(plane: Buffer, effort: int) -> bytes:
+    """Return one zstd frame. effort: zstd's own level."""
+    return zstandard.ZstdCompressor(level=effort, write_content_size=False).compress(plane)
+
+
+def looks_dense(plane: Buffer) -> bool:
+    """Whether samples of a plane of at least LONG_BYTES keep more than 31/32 of their bytes."""
+    view = memoryview(plane)
+    starts = [i * (len(view) - _LOOK_BYTES) // (_LOOKS - 1) for i in range(_LOOKS)]
+    stored = sum(len(encode(view[start : start + _LOOK_BYTES], 1)) for start in starts)
+    return 32 * stored > 31 * _LOOKS * _LOOK_BYTES
 
 
 def decode(stored: Buffer, n: int) -> bytes:

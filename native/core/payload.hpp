@@ -1,44 +1,66 @@
-// A frame's payload: descriptors and planes. Source: docs/format.md, sections 2.2, 3 and 5.
+// A frame's payload: predictor, descriptors and planes. Source: docs/format.md, sections 2.2 to 3 and 5.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
+#include <memory>
 
-#include "rans.hpp"
+#include "choose.hpp"
+#include "plane_decoder.hpp"
+#include "plane_encoder.hpp"
 
 namespace s4 {
 
-inline constexpr std::size_t kMaxPlanes = 8;
 inline constexpr std::size_t kDescriptorBytes = 8;
+inline constexpr std::size_t kPredictorBytes = 12;
+inline constexpr std::size_t kRoomBytes = kBlockSymbols + kSlack;
 
-enum class Mode : std::uint8_t { kRaw = 0, kConstant = 1, kRans = 2, kZstd = 3 };
+// What one thread needs to encode and decode: made once, used for every frame.
+struct Workspace {
+  FrameCode code;
+  std::array<PlaneEncoder, kMaxPlanes> encoders;
+  std::array<PlaneDecoder, kMaxPlanes> decoders;
+  std::array<std::array<std::uint8_t, kRoomBytes>, kMaxPlanes> rooms;
+  std::array<std::vector<std::uint8_t>, kMaxPlanes> coded;
+  std::vector<std::int8_t> levels;
+};
 
 struct EncodedPayload {
   std::size_t bytes = 0;  // 0: not smaller than the frame
+  bool predicted = false;
+  std::size_t rotation = 0;
   std::array<Mode, kMaxPlanes> modes{};
 };
 
-enum class PayloadError { kNone, kTruncated, kLengths, kReserved, kMode, kRans };
+enum class PayloadError { kNone, kTruncated, kLengths, kReserved, kMode, kLevels, kPlane };
 
 struct PayloadFault {
   PayloadError error = PayloadError::kNone;
-  RansError rans = RansError::kNone;
+  PlaneError plane_error = PlaneError::kNone;
+  bool levels = false;  // whether plane counts level planes
   std::size_t plane = 0;
   std::size_t offset = 0;  // in the payload
   std::uint8_t found = 0;
 };
 
-// Room that encode_payload needs: planes, then one encoded plane.
-std::size_t encode_scratch_bytes(std::size_t frame_bytes, std::size_t width) noexcept;
+// What the frame header says, or the frame itself.
+struct PayloadLayout {
+  std::size_t width;
+  std::size_t octave_bits;
+  std::size_t rotation;
+  bool predicted;
+};
 
-// frame: n * width bytes. out: frame.size() bytes. scratch: encode_scratch_bytes.
-EncodedPayload encode_payload(std::span<const std::uint8_t> frame, std::size_t width, bool rotated,
-                              std::span<std::uint8_t> out, std::span<std::uint8_t> scratch) noexcept;
+// Room that encode_payload needs in out.
+std::size_t encode_bound_bytes(std::size_t frame_bytes, std::size_t width) noexcept;
 
-// payload: untrusted. frame: n * width bytes, written whole where the result is kNone. scratch: frame.size() bytes.
-PayloadFault decode_payload(std::span<const std::uint8_t> payload, std::size_t width, bool rotated,
-                            std::span<std::uint8_t> frame, std::span<std::uint8_t> scratch) noexcept;
+// out: encode_bound_bytes(input.bytes.size(), input.width).
+EncodedPayload encode_payload(const FrameInput& input, std::span<std::uint8_t> out, Workspace& workspace);
+
+// payload: untrusted. frame: written whole where the result is kNone.
+PayloadFault decode_payload(std::span<const std::uint8_t> payload, const PayloadLayout& layout,
+                            std::span<std::uint8_t> frame, Workspace& workspace);
+
+// Whether the payload decodes to this frame; nothing is written.
+bool verify_payload(std::span<const std::uint8_t> payload, const PayloadLayout& layout,
+                    std::span<const std::uint8_t> frame, Workspace& workspace);
 
 }  // namespace s4

@@ -9,24 +9,28 @@
 
 namespace s4 {
 
-void split_planes(std::span<const std::uint8_t> words, std::size_t width, bool rotated,
-                  std::span<std::uint8_t> planes) noexcept {
-  const std::size_t n = words.size() / width;
+void split_planes(const PlaneLayout& layout, const std::uint8_t* words, std::size_t first, std::size_t n,
+                  const PlanePointers& planes) noexcept {
 #if defined(__x86_64__)
-  if (simd() >= Simd::kAvx2) return split_planes_avx2(words.data(), n, width, rotated, planes.data());
+  if (simd() >= Simd::kAvx2) return split_planes_avx2(layout, words, first, n, planes);
 #endif
-  rotated ? scalar::split_any<true>(words.data(), n, width, planes.data())
-          : scalar::split_any<false>(words.data(), n, width, planes.data());
+  scalar::split_any(layout, words, first, n, planes);
 }
 
-void join_planes(std::span<const std::uint8_t> planes, std::size_t width, bool rotated,
-                 std::span<std::uint8_t> words) noexcept {
-  const std::size_t n = words.size() / width;
+void join_planes(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                 std::uint8_t* words) noexcept {
 #if defined(__x86_64__)
-  if (simd() >= Simd::kAvx2) return join_planes_avx2(planes.data(), n, width, rotated, words.data());
+  if (simd() >= Simd::kAvx2) return join_planes_avx2(layout, planes, first, n, words);
 #endif
-  rotated ? scalar::join_any<true>(planes.data(), n, width, words.data())
-          : scalar::join_any<false>(planes.data(), n, width, words.data());
+  scalar::join_any(layout, planes, first, n, words);
+}
+
+bool planes_equal(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                  const std::uint8_t* words) noexcept {
+#if defined(__x86_64__)
+  if (simd() >= Simd::kAvx2) return planes_equal_avx2(layout, planes, first, n, words);
+#endif
+  return scalar::equal_any(layout, planes, first, n, words);
 }
 
 }  // namespace s4

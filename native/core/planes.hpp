@@ -1,19 +1,36 @@
-// Byte planes of fixed-width words. Source: docs/format.md, section 2.2.
+// Elements to byte planes and back, with their rotation and prediction. Source: docs/format.md, sections 2.2 and 2.3.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+
+#include "levels.hpp"
 
 namespace s4 {
 
-// words: n * width bytes, width 1, 2, 4 or 8. planes: as many bytes; plane k at k * n. rotated: each word is
-// first rotated left by one bit.
-void split_planes(std::span<const std::uint8_t> words, std::size_t width, bool rotated,
-                  std::span<std::uint8_t> planes) noexcept;
+inline constexpr std::size_t kMaxPlanes = 8;
+
+// width: 1, 2, 4 or 8 bytes an element. rotation: bits, to the left; at least 1 where there is a prediction.
+struct PlaneLayout {
+  std::size_t width;
+  std::size_t rotation;
+  const Prediction* prediction;  // or nullptr
+};
+
+using PlanePointers = std::array<std::uint8_t*, kMaxPlanes>;
+using ConstPlanePointers = std::array<const std::uint8_t*, kMaxPlanes>;
+
+// words: elements first to first + n of a frame. planes: n bytes each.
+void split_planes(const PlaneLayout& layout, const std::uint8_t* words, std::size_t first, std::size_t n,
+                  const PlanePointers& planes) noexcept;
 
 // The exact inverse of split_planes.
-void join_planes(std::span<const std::uint8_t> planes, std::size_t width, bool rotated,
-                 std::span<std::uint8_t> words) noexcept;
+void join_planes(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                 std::uint8_t* words) noexcept;
+
+// Whether join_planes would give just these words.
+bool planes_equal(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                  const std::uint8_t* words) noexcept;
 
 }  // namespace s4

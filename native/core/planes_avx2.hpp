@@ -1,14 +1,15 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "planes.hpp"
 
 namespace s4 {
 
-void split_planes_avx2(const std::uint8_t* words, std::size_t n, std::size_t width, bool rotated,
-                       std::uint8_t* planes) noexcept;
-
-void join_planes_avx2(const std::uint8_t* planes, std::size_t n, std::size_t width, bool rotated,
+// The twins of split_planes, join_planes and planes_equal.
+void split_planes_avx2(const PlaneLayout& layout, const std::uint8_t* words, std::size_t first, std::size_t n,
+                       const PlanePointers& planes) noexcept;
+void join_planes_avx2(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
                       std::uint8_t* words) noexcept;
+bool planes_equal_avx2(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                       const std::uint8_t* words) noexcept;
 
 }  // namespace s4

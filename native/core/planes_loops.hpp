@@ -2,9 +2,9 @@
 #pragma once
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
+
+#include "planes.hpp"
 
 #ifndef S4_PLANES_NAMESPACE
 #error "define S4_PLANES_NAMESPACE: each instruction set needs a namespace of its own"
@@ -14,61 +14,128 @@ static_assert(std::endian::native == std::endian::little, "words are loaded as t
 
 namespace s4::S4_PLANES_NAMESPACE {
 
-// Words of one block stay in the first-level cache while every plane is taken from them.
-inline constexpr std::size_t kBlock = 1024;
+// Words of one tile stay in the first-level cache while every plane is taken from them.
+inline constexpr std::size_t kTile = 1024;
 
-template <typename Word, bool kRotated>
-void split(const std::uint8_t* words, std::size_t n, std::uint8_t* planes) noexcept {
-  alignas(64) Word block[kBlock];
-  for (std::size_t start = 0; start < n; start += kBlock) {
-    const std::size_t count = n - start < kBlock ? n - start : kBlock;
-    std::memcpy(block, words + start * sizeof(Word), count * sizeof(Word));
-    if constexpr (kRotated) {
-      for (std::size_t i = 0; i < count; ++i) block[i] = std::rotl(block[i], 1);
-    }
-    for (std::size_t k = 0; k < sizeof(Word); ++k) {
-      std::uint8_t* __restrict plane = planes + k * n + start;
-      for (std::size_t i = 0; i < count; ++i) plane[i] = static_cast<std::uint8_t>(block[i] >> (8 * k));
-    }
-  }
+template <typename Word>
+constexpr Word rotated_left(Word word, unsigned bits) noexcept {
+  constexpr unsigned kBits = 8 * sizeof(Word);
+  return static_cast<Word>(static_cast<Word>(word << bits) | static_cast<Word>(word >> (-bits & (kBits - 1))));
 }
 
-template <typename Word, bool kRotated>
-void join(const std::uint8_t* planes, std::size_t n, std::uint8_t* words) noexcept {
-  alignas(64) Word block[kBlock];
-  for (std::size_t start = 0; start < n; start += kBlock) {
-    const std::size_t count = n - start < kBlock ? n - start : kBlock;
-    for (std::size_t i = 0; i < count; ++i) block[i] = planes[start + i];
-    for (std::size_t k = 1; k < sizeof(Word); ++k) {
-      const std::uint8_t* __restrict plane = planes + k * n + start;
-      for (std::size_t i = 0; i < count; ++i) {
-        block[i] = static_cast<Word>(block[i] | static_cast<Word>(Word{plane[i]} << (8 * k)));
+template <typename Word>
+constexpr Word lifted(std::uint16_t top) noexcept {
+  return static_cast<Word>(Word{top} << (8 * sizeof(Word) - 16));
+}
+
+template <typename Word>
+void split(const PlaneLayout& layout, const std::uint8_t* words, std::size_t first, std::size_t n,
+           const PlanePointers& planes) noexcept {
+  alignas(64) Word tile[kTile];
+  alignas(64) std::uint16_t predicted[kTile];
+  for (std::size_t start = 0; start < n; start += kTile) {
+    const std::size_t count = n - start < kTile ? n - start : kTile;
+    std::memcpy(tile, words + start * sizeof(Word), count * sizeof(Word));
+    auto rotation = static_cast<unsigned>(layout.rotation);
+    if constexpr (sizeof(Word) > 1) {
+      if (layout.prediction != nullptr) {
+        layout.prediction->get(first + start, count, predicted);
+        for (std::size_t i = 0; i < count; ++i) {
+          tile[i] = static_cast<Word>(rotated_left(tile[i], 1) - lifted<Word>(predicted[i]));
+        }
+        --rotation;
       }
     }
-    if constexpr (kRotated) {
-      for (std::size_t i = 0; i < count; ++i) block[i] = std::rotr(block[i], 1);
+    if (rotation != 0) {
+      for (std::size_t i = 0; i < count; ++i) tile[i] = rotated_left(tile[i], rotation);
     }
-    std::memcpy(words + start * sizeof(Word), block, count * sizeof(Word));
+    for (std::size_t k = 0; k < sizeof(Word); ++k) {
+      std::uint8_t* __restrict plane = planes[k] + start;
+      for (std::size_t i = 0; i < count; ++i) plane[i] = static_cast<std::uint8_t>(tile[i] >> (8 * k));
+    }
   }
 }
 
-template <bool kRotated>
-void split_any(const std::uint8_t* words, std::size_t n, std::size_t width, std::uint8_t* planes) noexcept {
-  switch (width) {
-    case 2: return split<std::uint16_t, kRotated>(words, n, planes);
-    case 4: return split<std::uint32_t, kRotated>(words, n, planes);
-    case 8: return split<std::uint64_t, kRotated>(words, n, planes);
-    default: return split<std::uint8_t, kRotated>(words, n, planes);
+// One tile: planes from start on, to words.
+template <typename Word>
+void join_tile(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t start,
+               std::size_t count, Word* tile) noexcept {
+  for (std::size_t i = 0; i < count; ++i) tile[i] = planes[0][start + i];
+  for (std::size_t k = 1; k < sizeof(Word); ++k) {
+    const std::uint8_t* __restrict plane = planes[k] + start;
+    for (std::size_t i = 0; i < count; ++i) {
+      tile[i] = static_cast<Word>(tile[i] | static_cast<Word>(Word{plane[i]} << (8 * k)));
+    }
+  }
+  auto rotation = static_cast<unsigned>(layout.rotation);
+  if constexpr (sizeof(Word) > 1) {
+    if (layout.prediction != nullptr) {
+      alignas(64) std::uint16_t predicted[kTile];
+      layout.prediction->get(first + start, count, predicted);
+      const unsigned back = 8 * sizeof(Word) - (rotation - 1);
+      if (rotation > 1) {
+        for (std::size_t i = 0; i < count; ++i) tile[i] = rotated_left(tile[i], back);
+      }
+      for (std::size_t i = 0; i < count; ++i) tile[i] = static_cast<Word>(tile[i] + lifted<Word>(predicted[i]));
+      rotation = 1;
+    }
+  }
+  if (rotation != 0) {
+    const unsigned back = 8 * sizeof(Word) - rotation;
+    for (std::size_t i = 0; i < count; ++i) tile[i] = rotated_left(tile[i], back);
   }
 }
 
-template <bool kRotated>
-void join_any(const std::uint8_t* planes, std::size_t n, std::size_t width, std::uint8_t* words) noexcept {
-  switch (width) {
-    case 2: return join<std::uint16_t, kRotated>(planes, n, words);
-    case 4: return join<std::uint32_t, kRotated>(planes, n, words);
-    case 8: return join<std::uint64_t, kRotated>(planes, n, words);
-    default: return join<std::uint8_t, kRotated>(planes, n, words);
+template <typename Word>
+void join(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+          std::uint8_t* words) noexcept {
+  alignas(64) Word tile[kTile];
+  for (std::size_t start = 0; start < n; start += kTile) {
+    const std::size_t count = n - start < kTile ? n - start : kTile;
+    join_tile<Word>(layout, planes, first, start, count, tile);
+    std::memcpy(words + start * sizeof(Word), tile, count * sizeof(Word));
+  }
+}
+
+template <typename Word>
+bool equal(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+           const std::uint8_t* words) noexcept {
+  alignas(64) Word tile[kTile];
+  for (std::size_t start = 0; start < n; start += kTile) {
+    const std::size_t count = n - start < kTile ? n - start : kTile;
+    join_tile<Word>(layout, planes, first, start, count, tile);
+    if (std::memcmp(words + start * sizeof(Word), tile, count * sizeof(Word)) != 0) return false;
+  }
+  return true;
+}
+
+inline void split_any(const PlaneLayout& layout, const std::uint8_t* words, std::size_t first, std::size_t n,
+                      const PlanePointers& planes) noexcept {
+  switch (layout.width) {
+    case 2: return split<std::uint16_t>(layout, words, first, n, planes);
+    case 4: return split<std::uint32_t>(layout, words, first, n, planes);
+    case 8: return split<std::uint64_t>(layout, words, first, n, planes);
+    default: return split<std::uint8_t>(layout, words, first, n, planes);
+  }
+}
+
+inline void join_any(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                     std::uint8_t* words) noexcept {
+  switch (layout.width) {
+    case 2: return join<std::uint16_t>(layout, planes, first, n, words);
+    case 4: return join<std::uint32_t>(layout, planes, first, n, words);
+    case 8: return join<std::uint64_t>(layout, planes, first, n, words);
+    default: return join<std::uint8_t>(layout, planes, first, n, words);
+  }
+}
+
+inline bool equal_any(const PlaneLayout& layout, const ConstPlanePointers& planes, std::size_t first, std::size_t n,
+                      const std::uint8_t* words) noexcept {
+  switch (layout.width) {
+    case 2: return equal<std::uint16_t>(layout, planes, first, n, words);
+    case 4: return equal<std::uint32_t>(layout, planes, first, n, words);
+    case 8: return equal<std::uint64_t>(layout, planes, first, n, words);
+    default: return equal<std::uint8_t>(layout, planes, first, n, words);
   }
 }
 

@@ -1,10 +1,8 @@
-// rANS over bytes: 32 lanes, 32-bit states, 16-bit refill, 12-bit probabilities. Source: docs/format.md, section 4.
+// rANS over bytes: 32 lanes, 32-bit states, 16-bit refill, 12-bit probabilities. Source: docs/format.md, sections 4
+// and 5.5.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
+#include "blocks.hpp"
 
 namespace s4 {
 
@@ -12,47 +10,54 @@ inline constexpr std::size_t kLanes = 32;
 inline constexpr std::uint32_t kScaleBits = 12;
 inline constexpr std::uint32_t kScale = 1U << kScaleBits;
 inline constexpr std::uint32_t kLowest = 1U << 16;  // states are at least this between symbols
-inline constexpr std::size_t kChunkSymbols = 1U << 16;
 inline constexpr std::size_t kStatesBytes = kLanes * 4;
 inline constexpr std::size_t kPresentBytes = 32;
 
-using Counts = std::array<std::uint32_t, 256>;
 using Frequencies = std::array<std::uint16_t, 256>;
-
-enum class RansError {
-  kNone,
-  kTruncated,  // the stored bytes end before their own lengths say
-  kTable,      // frequencies that do not describe a distribution
-  kLengths,    // chunk lengths that do not fill the plane
-  kState,      // a lane starts below the lowest state
-  kWords,      // words left over, or states that do not end where the encoder began
-};
-
-// How often every byte occurs.
-void histogram(std::span<const std::uint8_t> plane, Counts& counts) noexcept;
 
 // Frequencies that sum to kScale; symbols that occur have at least one. At least two symbols must occur.
 void normalise(const Counts& counts, std::size_t total, Frequencies& frequencies) noexcept;
 
-// The stored bytes that rans_encode will need, within a few per cent, from the histogram alone; the same integers in
-// every engine.
-std::uint64_t rans_estimate_bytes(const Counts& counts, const Frequencies& frequencies, std::size_t total) noexcept;
+// The stored bytes that a plane of n needs, from the histogram of a sample of it; the same integers in every engine.
+// n where only one symbol occurs.
+std::uint64_t rans_estimate_bytes(const Counts& counts, std::size_t n) noexcept;
 
-// What the output of rans_encode may need at most for n symbols.
-std::size_t rans_bound_bytes(std::size_t n) noexcept;
+// What makes up for the promises of a small sample. Source: docs/format.md, section 5.5.
+std::uint64_t sample_penalty_bytes(std::size_t symbols, std::size_t n, std::size_t total) noexcept;
 
-// Encode a plane of at least two different symbols. out: rans_bound_bytes(plane.size()) bytes. Returns the bytes used.
-std::size_t rans_encode(std::span<const std::uint8_t> plane, const Frequencies& frequencies,
-                        std::span<std::uint8_t> out) noexcept;
+// What one block may need at most.
+constexpr std::size_t rans_bound_bytes(std::size_t m) noexcept {
+  // A symbol of frequency 1 costs 12 bits: at most one word, and two bytes that are written but not kept.
+  return kStatesBytes + 2 * m + kSlack;
+}
 
-// Decode exactly plane.size() symbols from untrusted bytes.
-RansError rans_decode(std::span<const std::uint8_t> stored, std::span<std::uint8_t> plane) noexcept;
+// x / f by a multiplication: exact for every 32-bit x (Lemire, Kaser, Kurz 2019, arXiv:1902.01961). For f = 1 the
+// multiplier would be 2^64: one less gives x - 1, and bias makes up for it.
+struct RansEncodeEntry {
+  std::uint64_t multiplier;
+  std::uint32_t frequency;
+  std::uint32_t complement;  // kScale - frequency
+  std::uint32_t bias;
+};
+
+using RansEncodeTable = std::array<RansEncodeEntry, 256>;
+
+void make_rans_encode_table(const Frequencies& frequencies, RansEncodeTable& table) noexcept;
+
+// Present bits and frequencies; returns their bytes.
+std::size_t write_rans_table(const Frequencies& frequencies, std::uint8_t* out) noexcept;
+
+// States and words of one block of at most kBlockSymbols. out: rans_bound_bytes. Returns the bytes used.
+std::size_t encode_rans_block(const RansEncodeTable& table, std::span<const std::uint8_t> symbols,
+                              std::uint8_t* out) noexcept;
 
 // One entry a slot: symbol | (frequency - 1) << 8 | (slot - start) << 20.
-using DecodeTable = std::array<std::uint32_t, kScale>;
+using RansDecodeTable = std::array<std::uint32_t, kScale>;
 
-// One chunk: states, then words. The twin of rans_decode_chunk_avx2.
-RansError rans_decode_chunk(const DecodeTable& table, std::span<const std::uint8_t> chunk,
-                            std::span<std::uint8_t> symbols) noexcept;
+// From untrusted bytes. used: the bytes of the table.
+PlaneError read_rans_table(std::span<const std::uint8_t> stored, RansDecodeTable& table, std::size_t& used) noexcept;
+
+PlaneError decode_rans_block(const RansDecodeTable& table, std::span<const std::uint8_t> stored,
+                             std::span<std::uint8_t> symbols) noexcept;
 
 }  // namespace s4

@@ -27,7 +27,7 @@ constexpr Spread make_spread() {
 alignas(32) constexpr Spread kSpread = make_spread();
 
 // One symbol of eight lanes. words must have 16 readable bytes.
-inline __m256i decode_eight(const DecodeTable& table, __m256i& states, const std::uint8_t*& words) noexcept {
+inline __m256i decode_eight(const RansDecodeTable& table, __m256i& states, const std::uint8_t*& words) noexcept {
   const __m256i slot = _mm256_and_si256(states, _mm256_set1_epi32(kScale - 1));
   const __m256i entry = _mm256_i32gather_epi32(reinterpret_cast<const int*>(table.data()), slot, 4);
   const __m256i less_one = _mm256_and_si256(_mm256_srli_epi32(entry, 8), _mm256_set1_epi32(0xFFF));
@@ -53,10 +53,10 @@ inline __m256i pack(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
 
 }  // namespace
 
-RansError rans_decode_chunk_avx2(const DecodeTable& table, std::span<const std::uint8_t> chunk,
+PlaneError decode_rans_block_avx2(const RansDecodeTable& table, std::span<const std::uint8_t> stored,
                                  std::span<std::uint8_t> symbols) noexcept {
   RansChunk state;
-  if (const RansError error = open_chunk(chunk, state); error != RansError::kNone) return error;
+  if (const PlaneError error = open_chunk(stored, state); error != PlaneError::kNone) return error;
   auto* lanes = reinterpret_cast<__m256i*>(state.states.data());
   __m256i x0 = _mm256_loadu_si256(lanes);
   __m256i x1 = _mm256_loadu_si256(lanes + 1);
@@ -77,8 +77,8 @@ RansError rans_decode_chunk_avx2(const DecodeTable& table, std::span<const std::
   _mm256_storeu_si256(lanes + 3, x3);
   for (; start < symbols.size(); start += kLanes) {
     const std::size_t count = std::min(kLanes, symbols.size() - start);
-    const RansError error = decode_row(table, state, symbols.data() + start, count);
-    if (error != RansError::kNone) return error;
+    const PlaneError error = decode_row(table, state, symbols.data() + start, count);
+    if (error != PlaneError::kNone) return error;
   }
   return close_chunk(state);
 }

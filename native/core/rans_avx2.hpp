@@ -4,8 +4,8 @@
 
 namespace s4 {
 
-// The twin of rans_decode_chunk.
-RansError rans_decode_chunk_avx2(const DecodeTable& table, std::span<const std::uint8_t> chunk,
-                                 std::span<std::uint8_t> symbols) noexcept;
+// The twin of decode_rans_block.
+PlaneError decode_rans_block_avx2(const RansDecodeTable& table, std::span<const std::uint8_t> stored,
+                                  std::span<std::uint8_t> symbols) noexcept;
 
 }  // namespace s4

@@ -1,4 +1,4 @@
-// Histogram, frequencies and the size estimate: integers only, so that every engine agrees to the bit.
+// Frequencies and the size estimate: integers only, so that every engine agrees to the bit.
 #include <bit>
 #include <cstring>
 
@@ -7,10 +7,10 @@
 namespace s4 {
 namespace {
 
-// log2(f) in 1/256 bits, rounded down: the fraction by squaring, bit by bit.
-std::uint32_t log2_q8(std::uint32_t f) noexcept {
-  const auto exponent = static_cast<std::uint32_t>(std::bit_width(f)) - 1;
-  std::uint64_t mantissa = std::uint64_t{f} << (31 - exponent);  // in [2^31, 2^32)
+// log2(x) in 1/256 bits, rounded down: the fraction by squaring, bit by bit.
+std::uint32_t log2_q8(std::uint32_t x) noexcept {
+  const auto exponent = static_cast<std::uint32_t>(std::bit_width(x)) - 1;
+  std::uint64_t mantissa = std::uint64_t{x} << (31 - exponent);  // in [2^31, 2^32)
   std::uint32_t fraction = 0;
   for (int bit = 0; bit < 8; ++bit) {
     mantissa = mantissa * mantissa >> 31;
@@ -23,6 +23,19 @@ std::uint32_t log2_q8(std::uint32_t f) noexcept {
   return exponent << 8 | fraction;
 }
 
+// Of 0 to 16,384, which every usual sample stays below; 0 for 0.
+constexpr std::uint32_t kLogs = 1U << 14;
+using Log2Table = std::array<std::uint16_t, kLogs + 1>;
+
+std::uint32_t log2_of(std::uint32_t x) noexcept {
+  static const Log2Table table = [] {
+    Log2Table made{};
+    for (std::uint32_t i = 1; i <= kLogs; ++i) made[i] = static_cast<std::uint16_t>(log2_q8(i));
+    return made;
+  }();
+  return x <= kLogs ? table[x] : log2_q8(x);
+}
+
 std::size_t greatest(const Frequencies& frequencies) noexcept {
   std::size_t best = 0;
   for (std::size_t s = 1; s < 256; ++s) {
@@ -32,20 +45,6 @@ std::size_t greatest(const Frequencies& frequencies) noexcept {
 }
 
 }  // namespace
-
-void histogram(std::span<const std::uint8_t> plane, Counts& counts) noexcept {
-  // Four tables, so that a run of equal bytes does not wait for its own last increment.
-  std::array<Counts, 4> parts{};
-  const std::uint8_t* at = plane.data();
-  std::size_t left = plane.size();
-  for (; left >= 8; at += 8, left -= 8) {
-    std::uint64_t word;
-    std::memcpy(&word, at, 8);
-    for (int k = 0; k < 8; ++k) ++parts[static_cast<std::size_t>(k & 3)][word >> (8 * k) & 0xFF];
-  }
-  for (; left > 0; ++at, --left) ++parts[0][*at];
-  for (std::size_t s = 0; s < 256; ++s) counts[s] = parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
-}
 
 void normalise(const Counts& counts, std::size_t total, Frequencies& frequencies) noexcept {
   std::uint32_t sum = 0;
@@ -63,16 +62,23 @@ void normalise(const Counts& counts, std::size_t total, Frequencies& frequencies
   // A plane of nearly one value only: its frequency must stay below the scale, for another symbol occurs too.
 }
 
-std::uint64_t rans_estimate_bytes(const Counts& counts, const Frequencies& frequencies, std::size_t total) noexcept {
-  std::uint64_t bits_q8 = 0;
-  std::uint64_t present = 0;
-  for (std::size_t s = 0; s < 256; ++s) {
-    if (counts[s] == 0) continue;
-    ++present;
-    bits_q8 += std::uint64_t{counts[s]} * ((kScaleBits << 8) - log2_q8(frequencies[s]));
+std::uint64_t sample_penalty_bytes(std::size_t symbols, std::size_t n, std::size_t total) noexcept {
+  return total == n ? 0 : (symbols - 1) * n * 92 / (1024 * total);
+}
+
+std::uint64_t rans_estimate_bytes(const Counts& counts, std::size_t n) noexcept {
+  std::uint64_t total = 0;
+  std::uint64_t symbols = 0;
+  for (const std::uint32_t count : counts) {
+    total += count;
+    symbols += count != 0;
   }
-  const std::uint64_t chunks = (total + kChunkSymbols - 1) / kChunkSymbols;
-  return bits_q8 / 2048 + kPresentBytes + 2 * present + chunks * (4 + kStatesBytes);
+  if (symbols < 2) return n;
+  const std::uint32_t log2_total = log2_of(static_cast<std::uint32_t>(total));
+  std::uint64_t bits_q8 = 0;
+  for (const std::uint32_t count : counts) bits_q8 += std::uint64_t{count} * (log2_total - log2_of(count));
+  return bits_q8 * n / total / 2048 + kPresentBytes + 2 * symbols + count_blocks(n) * (4 + kStatesBytes) +
+         sample_penalty_bytes(symbols, n, total);
 }
 
 }  // namespace s4

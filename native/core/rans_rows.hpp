@@ -1,8 +1,6 @@
 // What the decoders of one chunk share: the careful row, for the last rows and for machines without AVX2.
 #pragma once
 
-#include <cstring>
-
 #include "rans.hpp"
 
 namespace s4 {
@@ -15,19 +13,19 @@ struct RansChunk {
   const std::uint8_t* end;
 };
 
-inline RansError open_chunk(std::span<const std::uint8_t> chunk, RansChunk& state) noexcept {
-  if (chunk.size() < kStatesBytes) return RansError::kTruncated;
+inline PlaneError open_chunk(std::span<const std::uint8_t> chunk, RansChunk& state) noexcept {
+  if (chunk.size() < kStatesBytes) return PlaneError::kTruncated;
   std::memcpy(state.states.data(), chunk.data(), kStatesBytes);
   for (const std::uint32_t x : state.states) {
-    if (x < kLowest) return RansError::kState;
+    if (x < kLowest) return PlaneError::kState;
   }
   state.words = chunk.data() + kStatesBytes;
   state.end = chunk.data() + chunk.size();
-  return RansError::kNone;
+  return PlaneError::kNone;
 }
 
 // Decode up to 32 symbols, checking every refill.
-inline RansError decode_row(const DecodeTable& table, RansChunk& state, std::uint8_t* symbols,
+inline PlaneError decode_row(const RansDecodeTable& table, RansChunk& state, std::uint8_t* symbols,
                             std::size_t count) noexcept {
   for (std::size_t lane = 0; lane < count; ++lane) {
     std::uint32_t x = state.states[lane];
@@ -35,23 +33,21 @@ inline RansError decode_row(const DecodeTable& table, RansChunk& state, std::uin
     symbols[lane] = static_cast<std::uint8_t>(entry);
     x = ((entry >> 8 & 0xFFF) + 1) * (x >> kScaleBits) + (entry >> 20);
     if (x < kLowest) {
-      if (state.end - state.words < 2) return RansError::kTruncated;
-      std::uint16_t word;
-      std::memcpy(&word, state.words, 2);
+      if (state.end - state.words < 2) return PlaneError::kTruncated;
+      x = x << 16 | load16(state.words);
       state.words += 2;
-      x = x << 16 | word;
     }
     state.states[lane] = x;
   }
-  return RansError::kNone;
+  return PlaneError::kNone;
 }
 
-inline RansError close_chunk(const RansChunk& state) noexcept {
-  if (state.words != state.end) return RansError::kWords;
+inline PlaneError close_chunk(const RansChunk& state) noexcept {
+  if (state.words != state.end) return PlaneError::kWords;
   for (const std::uint32_t x : state.states) {
-    if (x != kLowest) return RansError::kWords;
+    if (x != kLowest) return PlaneError::kWords;
   }
-  return RansError::kNone;
+  return PlaneError::kNone;
 }
 
 }  // namespace

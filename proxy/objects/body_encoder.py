@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from s4weights.codec.container import HEADER_BYTES, LogicalETag
 from s4weights.codec.encode import Encoder
-from s4weights.codec.types import Frame, Kind
+from s4weights.codec.types import Buffer, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import Conditions, Stored
@@ -22,7 +22,7 @@ class BodyEncoder:
         self.encoder = Encoder(kind=kind)
         self._pool = pool
         self._metrics = metrics
-        self._kept: list[bytes] = [self.encoder.start()]
+        self._kept: list[Buffer] = [self.encoder.start()]
         self._tail = b""
         self._writer: StoredWriter | None = None
 
@@ -77,6 +77,7 @@ class BodyEncoder:
             if encoded.fell_back:
                 self._metrics.frame_fallback()
             if self._writer is None:
-                self._kept.append(stored)
+                self._kept.extend(stored)
             else:
-                await self._writer.write(stored)
+                for piece in stored:
+                    await self._writer.write(piece)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from s4weights.codec.container import TRAILER_BYTES
+from s4weights.codec.types import Buffer
 from s4weights.proxy.checksums.algorithms import encode, new_hasher
 from s4weights.proxy.checksums.plan import ChecksumPlan
 from s4weights.proxy.errors import S3Error
@@ -49,7 +50,7 @@ class StoredWriter:
         self._headers = headers
         self._part_bytes = part_bytes
         self._plan = plan
-        self._pending: list[bytes] = []
+        self._pending: list[Buffer] = []
         self._pending_bytes = 0
         self._tasks: dict[int, asyncio.Task[Part]] = {}
         self._upload: OpenUpload | None = None
@@ -58,7 +59,7 @@ class StoredWriter:
         self._end = b""
         self.stored_bytes = 0
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: Buffer) -> None:
         """Take the next bytes; waits while enough parts are on their way."""
         self._pending.append(data)
         self._pending_bytes += len(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,9 +20,9 @@ from s4weights.codec.container import (
 from s4weights.codec.decode import read_tail
 from s4weights.codec.encode import Encoder
 from s4weights.codec.engines import Engine, choose_engine
-from s4weights.codec.engines.payload import read_planes
+from s4weights.codec.engines.payload import stored_modes
 from s4weights.codec.errors import FormatError
-from s4weights.codec.types import ElementType, Layout
+from s4weights.codec.types import ElementType, Layout, Mode, Predictor
 from s4weights.files import Progress, encode_all
 
 _CHUNK_BYTES = 1 << 20
@@ -126,8 +126,15 @@ def _read_facts(file: BinaryIO, span: FrameSpan) -> _FrameFacts:
     if header.layout is Layout.RAW:
         modes = ["raw"]
     else:
-        modes = [mode.name.lower() for mode, _ in read_planes(stored[FRAME_HEADER_BYTES:], header.planes)]
+        found = stored_modes(stored[FRAME_HEADER_BYTES:], header.predictor, header.planes)
+        modes = _names(header.predictor, found)
     return _FrameFacts(span.start, span.end, span.stored_bytes, modes)
+
+
+def _names(predictor: Predictor, modes: Sequence[Mode]) -> list[str]:
+    """What a frame's planes were stored with, its predictor first when they are read from the last one on."""
+    names = [mode.name.lower() for mode in modes]
+    return names if predictor is Predictor.NONE else [*names, predictor.name.lower()]
 
 
 def _foresee(file: BinaryIO, engine: Engine, progress: Progress, started_s: float) -> Anatomy:
@@ -140,8 +147,14 @@ def _foresee(file: BinaryIO, engine: Engine, progress: Progress, started_s: floa
             yield chunk
 
     for frame in encode_all(encoder, chunks(), engine):
-        modes = [mode.name.lower() for mode in frame.modes] or ["raw"]
-        facts.append(_FrameFacts(frame.start, frame.start + frame.logical_bytes, len(frame.stored), modes))
+        facts.append(
+            _FrameFacts(
+                frame.start,
+                frame.start + frame.logical_bytes,
+                frame.stored_bytes,
+                _names(frame.predictor, frame.modes) or ["raw"],
+            )
+        )
     tail = encoder.finish()
     stored = HEADER_BYTES + encoder.totals.stored_bytes + len(tail)
     kind = encoder.kind.value if encoder.kind else "unknown"

@@ -18,7 +18,7 @@ from s4weights.codec.container import LogicalETag
 from s4weights.codec.decode import iter_body
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, choose_engine
-from s4weights.codec.types import EncodedFrame, Frame, Kind
+from s4weights.codec.types import EncodedFrame, Frame, Kind, Level
 
 SUFFIX: Final = ".s4w"
 _CHUNK_BYTES: Final = 1 << 20
@@ -51,6 +51,7 @@ def pack_file(
     target: Path,
     *,
     engine: Engine | None = None,
+    level: Level = Level.BALANCED,
     threads: int = 0,
     force: bool = False,
     progress: Progress | None = None,
@@ -65,8 +66,11 @@ def pack_file(
     md5 = hashlib.md5(usedforsecurity=False)
     with source.open("rb") as reading, _new_file(target, source, force=force) as writing:
         writing.write(encoder.start())
-        for frame in encode_all(encoder, _chunks(reading, md5.update, progress), engine, threads):
-            writing.write(frame.stored)
+        for frame in encode_all(
+            encoder, _chunks(reading, md5.update, progress), engine, level=level, threads=threads
+        ):
+            writing.write(frame.header)
+            writing.write(frame.payload)
         writing.write(encoder.finish(etag=LogicalETag(md5.digest())))
         stored_bytes = writing.tell()
     totals = encoder.totals
@@ -115,7 +119,14 @@ def unpack_file(
     )
 
 
-def encode_all(encoder: Encoder, chunks: Iterator[bytes], engine: Engine, threads: int = 0) -> Iterator[EncodedFrame]:
+def encode_all(
+    encoder: Encoder,
+    chunks: Iterator[bytes],
+    engine: Engine,
+    *,
+    level: Level = Level.BALANCED,
+    threads: int = 0,
+) -> Iterator[EncodedFrame]:
     """Encode a body with several threads; frames come in order and are added to the encoder already."""
     threads = threads or os.cpu_count() or 1
 
@@ -127,7 +138,7 @@ def encode_all(encoder: Encoder, chunks: Iterator[bytes], engine: Engine, thread
     with ThreadPoolExecutor(threads, thread_name_prefix="pack") as pool:
         ahead: deque[Future[EncodedFrame]] = deque()
         for frame in planned():
-            ahead.append(pool.submit(encode_frame, frame, engine))
+            ahead.append(pool.submit(encode_frame, frame, engine, level))
             if len(ahead) > 2 * threads:
                 yield _added(encoder, ahead.popleft().result())
         while ahead:

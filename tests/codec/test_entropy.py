@@ -1,4 +1,4 @@
-"""What a writer chooses for a plane, and what a reader demands of each mode."""
+"""What a reader demands of raw, constant and zstd planes."""
 
 from __future__ import annotations
 
@@ -8,44 +8,12 @@ import numpy as np
 import pytest
 import zstandard
 
-from s4weights.codec.entropy import decode_plane, encode_bytes, encode_plane, zstd
+from s4weights.codec.entropy import decode_plane, zstd
 from s4weights.codec.errors import FormatError, LimitExceeded
 from s4weights.codec.types import Mode
 
 NOISE = np.random.default_rng(0).bytes(20_000)
-SKEWED = np.random.default_rng(0).geometric(0.35, 20_000).clip(0, 255).astype(np.uint8).tobytes()
 TEXT = b"never lose a checkpoint, never show a wrong byte; " * 40
-# 250 of 256 values at random: rANS would save less than a 128th.
-NEARLY_NOISE = np.random.default_rng(0).integers(0, 250, 20_000, dtype=np.uint8).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("plane", "mode"),
-    [
-        (b"x", Mode.CONSTANT),
-        (b"x" * 5000, Mode.CONSTANT),
-        (b"xy", Mode.RAW),
-        (NOISE, Mode.RAW),
-        (NEARLY_NOISE, Mode.RAW),
-        (SKEWED, Mode.RANS),
-    ],
-    ids=["one byte", "constant", "two bytes", "noise", "nearly noise", "skewed"],
-)
-def test_planes_with_a_type_are_stored_as(plane, mode):
-    found, stored = encode_plane(plane)
-    assert found is mode
-    assert decode_plane(found, stored, len(plane)) == plane
-
-
-@pytest.mark.parametrize(
-    ("plane", "mode"),
-    [(b"x" * 5000, Mode.CONSTANT), (NOISE, Mode.RAW), (TEXT, Mode.ZSTD)],
-    ids=["constant", "noise", "text"],
-)
-def test_bytes_without_a_type_are_stored_as(plane, mode):
-    found, stored = encode_bytes(plane)
-    assert found is mode
-    assert decode_plane(found, stored, len(plane)) == plane
 
 
 @pytest.mark.parametrize("mode", [Mode.RAW, Mode.CONSTANT])
@@ -55,7 +23,7 @@ def test_a_stored_length_that_cannot_be_is_named(mode, stored):
         decode_plane(mode, stored, 5)
 
 
-FRAME = zstd.encode(TEXT)
+FRAME = zstd.encode(TEXT, 3)
 WIDE = zstandard.ZstdCompressionParameters(compression_level=3, window_log=25, write_content_size=0)
 
 
@@ -94,9 +62,20 @@ def test_a_zstd_frame_that_announces_its_size_is_read():
     assert decode_plane(Mode.ZSTD, zstandard.ZstdCompressor().compress(TEXT), len(TEXT)) == TEXT
 
 
+@pytest.mark.parametrize("effort", [1, 3, 12])
+def test_zstd_planes_come_back(effort):
+    assert zstd.decode(zstd.encode(TEXT, effort), len(TEXT)) == TEXT
+
+
+def test_a_zstd_plane_never_gives_more_than_was_asked_for():
+    bomb = zstd.encode(bytes(1 << 24), 3)
+    with pytest.raises(FormatError, match="did not decompress full frame"):
+        decode_plane(Mode.ZSTD, bomb, 1000)
+
+
 def test_threads_do_not_share_a_compressor():
     planes = [bytes([k]) * 3000 + TEXT for k in range(16)]
     with ThreadPoolExecutor(8) as pool:
-        coded = list(pool.map(encode_bytes, planes * 4))
-        found = list(pool.map(lambda one: decode_plane(*one, len(planes[0])), coded))
+        coded = list(pool.map(lambda plane: zstd.encode(plane, 3), planes * 4))
+        found = list(pool.map(lambda one: zstd.decode(one, len(planes[0])), coded))
     assert found == planes * 4

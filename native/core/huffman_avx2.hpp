@@ -1,0 +1,11 @@
+#pragma once
+
+#include "huffman.hpp"
+
+namespace s4 {
+
+// One stream of a code with 32 places; start: of the stream in its block. Returns the first byte behind it.
+std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<const std::uint8_t> symbols,
+                                         std::size_t start, std::uint8_t* out, BlockExceptions& exceptions) noexcept;
+
+}  // namespace s4
