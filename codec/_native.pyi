@@ -7,26 +7,16 @@ Kernels of the codec. Buffers are C-contiguous; the GIL is released while they w
 def crc32c(data: object, initial: int = 0) -> int:
     """CRC32C (RFC 3720); initial continues an earlier one."""
 
-def split_planes(words: object, width: int, rotated: bool) -> bytes:
-    """Planes back to back, plane 0 first."""
+def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str) -> tuple[bool, int, list[int], bytes] | None:
+    """
+    (predicted, rotation, modes, payload) of a frame, or None where it is not smaller.
+    """
 
-def join_planes(planes: object, width: int, rotated: bool) -> bytes:
-    """The inverse of split_planes."""
-
-def histogram(plane: object) -> list[int]:
-    """How often each of the 256 byte values occurs."""
-
-def rans_encode(plane: object) -> bytes:
-    """One plane of at least two different symbols."""
-
-def rans_decode(stored: object, n: int) -> bytes:
-    """Exactly n symbols. Raises ValueError on damage."""
-
-def encode_payload(frame: object, width: int, rotated: bool) -> tuple[list[int], bytes] | None:
-    """(modes, payload) of a frame, or None where it is not smaller."""
-
-def decode_payload(payload: object, width: int, rotated: bool, logical_bytes: int) -> bytes:
+def decode_payload(payload: object, width: int, octave_bits: int, rotation: int, predicted: bool, logical_bytes: int) -> bytes:
     """The frame. Raises ValueError on damage."""
+
+def verify_payload(payload: object, width: int, octave_bits: int, rotation: int, predicted: bool, frame: object) -> bool:
+    """Whether the payload decodes to just this frame."""
 
 def set_simd(name: str) -> str:
     """

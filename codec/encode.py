@@ -152,9 +152,7 @@ class Encoder:
         return self._cutter.feed(data)
 
 
-def encode_frame(
-    frame: Frame, engine: Engine, level: Level = Level.BALANCED, *, verify: bool = True
-) -> EncodedFrame:
+def encode_frame(frame: Frame, engine: Engine, level: Level = Level.BALANCED, *, verify: bool = True) -> EncodedFrame:
     """Encode one frame, decode it again and compare; what does not come back is stored raw. Thread-safe.
 
     verify: False only to measure what the comparison costs.

@@ -120,6 +120,7 @@ class Kind(enum.Enum):
     """What `sniff` takes a body for."""
 
     UNKNOWN = "unknown"
+    ELEMENTS = "elements"  # numbers, in no format that we know
     SAFETENSORS = "safetensors"
     TORCH_ZIP = "torch-zip"
     TORCH_LEGACY = "torch-legacy"

@@ -183,10 +183,11 @@ std::string set_simd(const std::string& name) {
 NB_MODULE(_native, m) {
   m.doc() = "Kernels of the codec. Buffers are C-contiguous; the GIL is released while they work.";
   m.def("crc32c", &crc32c, "data"_a, "initial"_a = 0, "CRC32C (RFC 3720); initial continues an earlier one.");
-  m.def("encode_payload", &encode_payload, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a, "level"_a,
-        nb::sig("def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str) "
-                "-> tuple[bool, int, list[int], bytes] | None"),
-        "(predicted, rotation, modes, payload) of a frame, or None where it is not smaller.");
+  m.def(
+      "encode_payload", &encode_payload, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a, "level"_a,
+      nb::sig("def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str) "
+              "-> tuple[bool, int, list[int], bytes] | None"),
+      "(predicted, rotation, modes, payload) of a frame, or None where it is not smaller.");
   m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
         "logical_bytes"_a, "The frame. Raises ValueError on damage.");
   m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,

@@ -42,7 +42,13 @@ class Engine(Protocol):
         ...
 
     def decode(
-        self, payload: Buffer, element: ElementType, predictor: Predictor, layout: Layout, planes: int, logical_bytes: int
+        self,
+        payload: Buffer,
+        element: ElementType,
+        predictor: Predictor,
+        layout: Layout,
+        planes: int,
+        logical_bytes: int,
     ) -> bytes:
         """Raises: FormatError."""
         ...

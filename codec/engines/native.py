@@ -30,9 +30,7 @@ class NativeEngine:
         """See Engine."""
         if element is ElementType.BYTES:
             return encode_untyped(data, level)
-        coded = _native.encode_payload(
-            data, element.width, element.octave_bits, grid.columns, grid.column, level.value
-        )
+        coded = _native.encode_payload(data, element.width, element.octave_bits, grid.columns, grid.column, level.value)
         if coded is None:
             return better_untyped(raw_payload(data, element), data, element, level)
         predicted, rotation, modes, payload = coded
@@ -42,7 +40,13 @@ class NativeEngine:
         return better_untyped(typed, data, element, level)
 
     def decode(
-        self, payload: Buffer, element: ElementType, predictor: Predictor, layout: Layout, planes: int, logical_bytes: int
+        self,
+        payload: Buffer,
+        element: ElementType,
+        predictor: Predictor,
+        layout: Layout,
+        planes: int,
+        logical_bytes: int,
     ) -> bytes:
         """See Engine."""
         check_layout(element, predictor, layout, planes, logical_bytes)

@@ -18,8 +18,8 @@ from .plane_modes import Choice, choose_mode
 
 _SAMPLE_ALL: Final = 16_384
 _RUN: Final = 256
-# One run in so many is looked at, each time at another place of them.
-_STRIDE: Final = 32
+# So many runs are looked at, each at another place of its share.
+_RUNS: Final = 32
 _SHIFT: Final = 13
 
 _MOST_PRODUCTS: Final = {Level.BALANCED: 4, Level.SMALL: 8}
@@ -61,8 +61,9 @@ def sample_index(n: int) -> Numbers:
     """Numbers of the elements that are looked at, of n."""
     if n <= _SAMPLE_ALL:
         return np.arange(n)
-    group = np.arange(n // _RUN // _STRIDE + 1)
-    run = _STRIDE * group + _SHIFT * group % _STRIDE
+    stride = max(1, n // _RUN // _RUNS)
+    group = np.arange(n // _RUN // stride + 1)
+    run = stride * group + _SHIFT * group % stride
     run = run[run < n // _RUN]
     return (run[:, np.newaxis] * _RUN + np.arange(_RUN)).reshape(-1)
 

@@ -64,9 +64,7 @@ class ReferenceEngine:
 
     def decodes_to(self, coded: EncodedPayload, data: Buffer) -> bool:
         """See Engine."""
-        decoded = self.decode(
-            coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, len(data)
-        )
+        decoded = self.decode(coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, len(data))
         return decoded == data
 
 

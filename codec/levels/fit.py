@@ -31,17 +31,17 @@ def fit(data: Buffer, element: ElementType, grid: Grid, most_products: int) -> L
     starts = np.maximum(np.arange(row_count(grid, n)) * columns - grid.column, 0)
     sizes = np.diff(starts, append=n)
     varied = np.maximum.reduceat(top, starts) != np.minimum.reduceat(top, starts)
-    looked_at = _rows_looked_at(sizes == columns, varied)
-    if len(looked_at) < _FEWEST_ROWS:
-        return None
-    # A whole row's elements follow one another.
-    table = top[starts[looked_at][:, np.newaxis] + np.arange(columns)]
+    looked_at = _rows_looked_at(sizes == columns)
+    some, all_looked_at = looked_at[::4][varied[looked_at[::4]]], looked_at[varied[looked_at]]
     octave = 1 << element.octave_bits
-    means = table.sum(axis=1) // columns
-    total = int(means.sum())
-    differences = (table.sum(axis=0) - total) // len(table)
-    if _mean_square(differences) + _mean_square(means - total // len(table)) < (octave // 2) ** 2:
+    if len(some) >= _FEWEST_ROWS and not _Means(top, starts[some], columns).promise(octave):
         return None
+    if len(all_looked_at) < _FEWEST_ROWS:
+        return None
+    seen = _Means(top, starts[all_looked_at], columns)
+    if not seen.promise(octave):
+        return None
+    table, means, differences = seen.table, seen.means, seen.differences
     column_levels = _as_levels(differences, unit(element))
     # (1 + products) * (rows + columns) bytes of them.
     room = n // (_ELEMENTS_EACH * (len(starts) + columns)) - 1
@@ -55,21 +55,37 @@ def fit(data: Buffer, element: ElementType, grid: Grid, most_products: int) -> L
     row_levels = np.where(varied, _as_levels(means - middle, unit(element)), UNIFORM)
     rows = [row_levels]
     rest = products.rest(top - middle - unit(element) * (row_levels[row_of] + column_levels[place]), octave)
-    for factors in column_factors:
-        here = factors[place]
-        found = products.factor(np.add.reduceat(rest * here, starts), np.add.reduceat(here * here, starts))
+    here = [factors[place] for factors in column_factors]
+    for factors in here:
+        dots = 16 * np.add.reduceat(rest * factors, starts)
+        for earlier, taken in zip(here, rows[1:], strict=False):
+            dots -= taken * np.add.reduceat(factors * earlier, starts)
+        found = products.factor(dots, np.add.reduceat(factors * factors, starts))
         rows.append(np.where(varied, found, 0))
-        rest = rest - (found[row_of] * here >> 4)
     base = (middle - octave // 2) & 0xFFFE
     return Levels(base, grid, np.stack(rows), np.stack([column_levels, *column_factors]))
 
 
-def _rows_looked_at(is_whole: npt.NDArray[np.bool_], is_varied: npt.NDArray[np.bool_]) -> Numbers:
+class _Means:
+    """Of whole rows: their means, and what each column's mean differs from them."""
+
+    def __init__(self, top: Numbers, starts: Numbers, columns: int) -> None:
+        # A whole row's elements follow one another.
+        self.table = top[starts[:, np.newaxis] + np.arange(columns)]
+        self.means = self.table.sum(axis=1) // columns
+        self._total = int(self.means.sum())
+        self.differences = (self.table.sum(axis=0) - self._total) // len(starts)
+
+    def promise(self, octave: int) -> bool:
+        """Whether rows and columns differ enough to be worth a trial."""
+        spread = _mean_square(self.means - self._total // len(self.means)) + _mean_square(self.differences)
+        return spread >= (octave // 2) ** 2
+
+
+def _rows_looked_at(is_whole: npt.NDArray[np.bool_]) -> Numbers:
     whole = np.flatnonzero(is_whole)
-    if len(whole) < _FEWEST_ROWS:
-        return whole
-    looked_at = whole[:: max(1, len(whole) // _ROWS_LOOKED_AT)]
-    return looked_at[is_varied[looked_at]]
+    # Fewer than the fewest are none.
+    return whole[:: max(1, len(whole) // _ROWS_LOOKED_AT)] if len(whole) >= _FEWEST_ROWS else whole[:0]
 
 
 def _as_levels(differences: Numbers, width: int) -> Numbers:

@@ -40,13 +40,13 @@ def find_column_factors(left: Numbers, most: int) -> list[Numbers]:
 
 
 def factor(dots: Numbers, squares: Numbers) -> Numbers:
-    """A, from the sums of x * B and of B * B."""
-    exact = (16 * dots + squares // 2) // np.maximum(squares, 1)
+    """A, from 16 times the sums of x * B, and those of B * B."""
+    exact = (dots + squares // 2) // np.maximum(squares, 1)
     return np.where(squares == 0, 0, np.clip(exact, -_GREATEST_FACTOR, _GREATEST_FACTOR))
 
 
 def _factors_of_rows(left: Numbers, columns: Numbers) -> Numbers:
-    return factor(left @ columns, np.full(len(left), columns @ columns))
+    return factor(16 * (left @ columns), np.full(len(left), columns @ columns))
 
 
 def _normal(values: Numbers) -> Numbers | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..types import Kind
 from .body import read_body
+from .elements_run import read_elements
 from .interface import Segmenter
 from .opaque import OpaqueSegmenter
 from .stream import StreamSegmenter
@@ -13,6 +14,10 @@ __all__ = ["Segmenter", "open_segmenter"]
 
 def open_segmenter(kind: Kind) -> Segmenter:
     """Return the segmenter of a kind of body."""
-    if kind in (Kind.UNKNOWN, Kind.CONTAINER):
-        return OpaqueSegmenter()
-    return StreamSegmenter(read_body)
+    match kind:
+        case Kind.CONTAINER:
+            return OpaqueSegmenter()
+        case Kind.UNKNOWN | Kind.ELEMENTS:
+            return StreamSegmenter(read_elements)
+        case _:
+            return StreamSegmenter(read_body)

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..limits import MAX_SAFETENSORS_HEADER_BYTES
 from . import gguf, npy, zip_entry
+from .elements_run import read_elements
 from .gguf import read_gguf
 from .npy import read_npy
 from .safetensors import read_safetensors
@@ -21,12 +22,14 @@ _JSON_STARTS: Final = b"{ \t\r\n"
 
 
 def read_body(stream: Stream) -> Step[None]:
-    """Take files until one does not end, or what follows is none."""
+    """Take files until one does not end, or what follows is none; then what content tells."""
     goes_on = True
     while goes_on:
         stream.charge()
         parser = yield from _next_parser(stream)
         goes_on = parser is not None and (yield from parser(stream))
+    yield from stream.skip_found()
+    yield from read_elements(stream)
 
 
 def _next_parser(stream: Stream) -> Step[Parser | None]:

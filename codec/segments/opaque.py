@@ -1,4 +1,4 @@
-"""A body without a structure that we know."""
+"""A body that is a container already."""
 
 from __future__ import annotations
 

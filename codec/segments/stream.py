@@ -76,6 +76,10 @@ class Stream:
         """Go on to a logical offset; nothing where that is already behind."""
         yield from self.skip(max(0, offset - self.at))
 
+    def skip_found(self) -> Step[None]:
+        """Go on to the end of all runs that were announced."""
+        yield from self.skip_to(self._tiling.reach)
+
     def advance(self, size: int) -> None:
         """As skip, for a size that has come, or where nothing else is asked for before it has."""
         here = min(size, len(self.data))

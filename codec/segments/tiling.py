@@ -11,11 +11,15 @@ _MAX_BODY_BYTES: Final = 1 << 62
 
 
 class Tiling:
-    """The segments of one feed, in order. fed, covered: bytes from the start of the body."""
+    """The segments of one feed, in order. fed, covered: bytes from the start of the body.
+
+    reach: end of the last run with a type or a name; unlike covered, it does not depend on what was fed.
+    """
 
     def __init__(self) -> None:
         self.fed = 0
         self.covered = 0
+        self.reach = 0
         self._found: list[Segment] = []
 
     def add(
@@ -32,6 +36,8 @@ class Tiling:
         in step with its own elements. One that no file could hold stays untyped.
         """
         length -= length % element.width
+        if 0 < start + length <= _MAX_BODY_BYTES:
+            self.reach = max(self.reach, start + length)
         if start < self.covered:
             late = -(-(self.covered - start) // element.width) * element.width
             start, length, shape = start + late, length - late, None

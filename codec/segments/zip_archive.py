@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ..content import TENSOR_SAMPLE_BYTES, guess_element
 from ..types import ElementType
 from .elements import big_endian
-from .guess import SAMPLE_BYTES, guess_element
 from .npy import read_array
 from .pickle_ops import PickleFault
 from .pickle_stream import read_pickle
@@ -110,8 +110,8 @@ class _Archive:
 
     def _read_unknown(self, entry: Entry, length: int) -> Step[None]:
         """An entry of known length: a sample, then the rest with the type that was guessed."""
-        self._begin_guess(entry, min(length, SAMPLE_BYTES))
-        sample = yield from self._stream.read(min(length, SAMPLE_BYTES))
+        self._begin_guess(entry, min(length, TENSOR_SAMPLE_BYTES))
+        sample = yield from self._stream.read(min(length, TENSOR_SAMPLE_BYTES))
         element = self._guess(entry, sample)
         if element is not ElementType.BYTES:
             self._stream.add(self._stream.at, length - len(sample), element, _name_of(entry))
@@ -119,7 +119,7 @@ class _Archive:
     def _read_endless(self, entry: Entry) -> Step[bool]:
         """A tensor whose length only its end tells: a sample, then blocks. True where the end was found."""
         sample = bytearray()
-        until = entry.start + SAMPLE_BYTES
+        until = entry.start + TENSOR_SAMPLE_BYTES
         end = until + LOOKAHEAD_BYTES
         self._begin_guess(entry, end - entry.start)
         if (yield from seek_end(self._stream, entry, self._root, until=until, seen=sample)):
@@ -143,7 +143,7 @@ class _Archive:
     def _guess(self, entry: Entry, sample: bytes | bytearray) -> ElementType:
         is_tensor = self._is_tensor(entry)
         element = guess_element(sample, is_tensor=is_tensor)
-        if is_tensor and len(sample) == SAMPLE_BYTES:
+        if is_tensor and len(sample) == TENSOR_SAMPLE_BYTES:
             self._guessed = element
         return element
 

@@ -52,8 +52,8 @@ std::size_t encode_bits_avx2(BitsCode code, std::span<const std::uint8_t> symbol
 std::size_t decode_bits_avx2(BitsCode code, const std::uint8_t* stored, std::span<std::uint8_t> symbols) noexcept {
   const Columns columns = columns_of(code.mask, symbols.size());
   const __m256i value = _mm256_set1_epi8(static_cast<char>(code.value));
-  const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3,
-                                          3, 3, 3, 3, 3);
+  const __m256i spread =
+      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i select = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ULL));
   std::size_t i = 0;
   for (; i + 32 <= symbols.size(); i += 32) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kWholeSample = 16384;
 constexpr std::size_t kSampleBlock = 256;
-constexpr std::size_t kSampleEvery = 32;
+constexpr std::size_t kSampleBlocks = 32;
 constexpr std::size_t kSampleShift = 13;
 constexpr std::size_t kBalancedProducts = 4;
 
@@ -32,8 +32,9 @@ SampleRuns sample_runs(std::size_t n) {
   }
   runs.run = kSampleBlock;
   const std::size_t blocks = n / kSampleBlock;
+  const std::size_t every = std::max<std::size_t>(1, blocks / kSampleBlocks);
   for (std::size_t g = 0;; ++g) {
-    const std::size_t block = kSampleEvery * g + kSampleShift * g % kSampleEvery;
+    const std::size_t block = every * g + kSampleShift * g % every;
     if (block >= blocks) return runs;
     runs.starts.push_back(block * kSampleBlock);
   }

@@ -12,10 +12,10 @@ inline constexpr std::size_t kHuffmanBlockEntry = 2 * kStreams + 2;
 
 struct HuffmanCode {
   std::uint8_t first = 0;
-  std::size_t count = 0;                       // places in the table
-  std::array<std::uint8_t, 256> lengths{};     // by place; 0: no code
-  std::array<std::uint16_t, 256> codes{};      // by place; the first bit of the code is bit 0
-  std::size_t shortest = 0;                    // the place that stands for exceptions
+  std::size_t count = 0;                    // places in the table
+  std::array<std::uint8_t, 256> lengths{};  // by place; 0: no code
+  std::array<std::uint16_t, 256> codes{};   // by place; the first bit of the code is bit 0
+  std::size_t shortest = 0;                 // the place that stands for exceptions
 
   std::size_t stored_bytes() const noexcept { return 2 + (count + 1) / 2; }
 };
@@ -33,9 +33,7 @@ PlaneError read_huffman_code(std::span<const std::uint8_t> stored, HuffmanCode& 
 constexpr std::size_t stream_symbols(std::size_t m) noexcept { return (m + 127) / 128 * 32; }
 
 // Room that a block of m symbols needs at most.
-constexpr std::size_t huffman_bound_bytes(std::size_t m) noexcept {
-  return m * kMaxCodeBits / 8 + kStreams + kSlack;
-}
+constexpr std::size_t huffman_bound_bytes(std::size_t m) noexcept { return m * kMaxCodeBits / 8 + kStreams + kSlack; }
 
 // Code one block; exceptions gets what has no code. lengths: stored bytes of the streams. Returns their sum.
 std::size_t encode_huffman_block(const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::uint8_t* out,

@@ -61,18 +61,16 @@ inline Joined join(const Codes& codes, __m256i places) noexcept {
   // 2^length in two bytes, by the length: of the even symbols, put beside the odd ones; beside the even ones a 1.
   const __m256i powers_low = _mm256_setr_epi8(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32,
                                               64, -128, 0, 0, 0, 0, 0, 0, 0, 0);
-  const __m256i powers_high = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
-                                               2, 4, 8, 0, 0, 0, 0);
-  const __m256i power_low = _mm256_or_si256(_mm256_slli_epi16(_mm256_shuffle_epi8(powers_low, lengths), 8),
-                                            _mm256_set1_epi16(1));
+  const __m256i powers_high =
+      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 0, 0, 0, 0);
+  const __m256i power_low =
+      _mm256_or_si256(_mm256_slli_epi16(_mm256_shuffle_epi8(powers_low, lengths), 8), _mm256_set1_epi16(1));
   const __m256i power_high = _mm256_slli_epi16(_mm256_shuffle_epi8(powers_high, lengths), 8);
   const __m256i pair_bits = _mm256_maddubs_epi16(lengths, _mm256_set1_epi8(1));
 
   // Symbols 0-7 | 16-23, and 8-15 | 24-31.
-  const __m256i pairs_a =
-      join_pairs(_mm256_unpacklo_epi8(low, high), _mm256_unpacklo_epi8(power_low, power_high));
-  const __m256i pairs_b =
-      join_pairs(_mm256_unpackhi_epi8(low, high), _mm256_unpackhi_epi8(power_low, power_high));
+  const __m256i pairs_a = join_pairs(_mm256_unpacklo_epi8(low, high), _mm256_unpacklo_epi8(power_low, power_high));
+  const __m256i pairs_b = join_pairs(_mm256_unpackhi_epi8(low, high), _mm256_unpackhi_epi8(power_low, power_high));
   __m256i bits_a = _mm256_unpacklo_epi16(pair_bits, zero);
   __m256i bits_b = _mm256_unpackhi_epi16(pair_bits, zero);
   const __m256i fours_a = join_fours(pairs_a, bits_a);

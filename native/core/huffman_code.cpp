@@ -34,8 +34,7 @@ void package_merge(std::span<const Leaf> leaves, std::array<std::uint8_t, 256>& 
     std::size_t package = 0;
     for (std::size_t at = 0; at < k + packages; ++at) {
       leaves_before[list][at] = static_cast<std::uint16_t>(leaf);
-      const std::uint64_t packed =
-          package < packages ? weights[2 * package] + weights[2 * package + 1] : UINT64_MAX;
+      const std::uint64_t packed = package < packages ? weights[2 * package] + weights[2 * package + 1] : UINT64_MAX;
       if (leaf < k && leaves[leaf].weight <= packed) {
         merged[at] = leaves[leaf++].weight;
       } else {

@@ -6,8 +6,9 @@
 
 namespace s4 {
 
-// Values are in 256ths of an octave, and few octaves: sums of 4,096 products of two of them fit 32 bits.
-inline constexpr std::size_t kSumRun = 4096;
+// What is left of an element is at most 2,047, and 1,009 more for each of eight products; a factor at most 127: sums of
+// 1,024 products of the two fit 32 bits.
+inline constexpr std::size_t kSumRun = 1024;
 
 struct RowSum {
   std::uint64_t sum;
@@ -22,7 +23,10 @@ struct LevelKernels {
   // (top - row - columns[j]) * 256 div 2^octave_bits, limited.
   void (*residuals)(const std::uint8_t* words, std::size_t width, std::size_t count, std::int32_t row,
                     const std::int32_t* columns, std::size_t octave_bits, std::int16_t* out) noexcept;
-  std::int64_t (*dot)(const std::int16_t* a, const std::int16_t* b, std::size_t count) noexcept;
+  // Sum of x * b; b: factors, at most 127.
+  std::int64_t (*dot)(const std::int16_t* x, const std::int16_t* b, std::size_t count) noexcept;
+  // Sum of x * x, of any x.
+  std::int64_t (*energy)(const std::int16_t* x, std::size_t count) noexcept;
   // sums[j] += factor * x[j].
   void (*add_scaled)(std::int32_t* sums, std::int16_t factor, const std::int16_t* x, std::size_t count) noexcept;
   // x[j] -= factor * b[j] div 16.

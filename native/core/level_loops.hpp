@@ -87,14 +87,20 @@ inline void residuals(const std::uint8_t* words, std::size_t width, std::size_t 
   }
 }
 
-inline std::int64_t dot(const std::int16_t* a, const std::int16_t* b, std::size_t count) noexcept {
+inline std::int64_t dot(const std::int16_t* x, const std::int16_t* b, std::size_t count) noexcept {
   std::int64_t sum = 0;
   for (std::size_t start = 0; start < count; start += kSumRun) {
     const std::size_t end = count - start < kSumRun ? count : start + kSumRun;
     std::int32_t part = 0;
-    for (std::size_t i = start; i < end; ++i) part += std::int32_t{a[i]} * b[i];
+    for (std::size_t i = start; i < end; ++i) part += std::int32_t{x[i]} * b[i];
     sum += part;
   }
+  return sum;
+}
+
+inline std::int64_t energy(const std::int16_t* x, std::size_t count) noexcept {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += std::int32_t{x[i]} * x[i];
   return sum;
 }
 
@@ -153,7 +159,7 @@ inline void predict(std::uint16_t base, const std::uint16_t* units, std::size_t 
   }
 }
 
-inline constexpr LevelKernels kKernels{&sum_tops,   &add_tops,         &residuals, &dot,
-                                       &add_scaled, &subtract_product, &predict};
+inline constexpr LevelKernels kKernels{&sum_tops, &add_tops,   &residuals,        &dot,
+                                       &energy,   &add_scaled, &subtract_product, &predict};
 
 }  // namespace s4::S4_LEVELS_NAMESPACE

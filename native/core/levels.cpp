@@ -13,6 +13,7 @@ constexpr std::size_t kMinColumns = 16;
 constexpr std::size_t kMaxColumns = 1U << 16;
 constexpr std::size_t kMinRows = 8;
 constexpr std::size_t kSampledRows = 64;
+constexpr std::size_t kQuarter = 4;
 constexpr std::int64_t kLimit = 127;
 constexpr int kIterations = 2;
 // A product is kept where it explains this part of what is left: its factors cost some 0.03 bits an element.
@@ -26,9 +27,9 @@ std::int8_t limited(std::int64_t level) noexcept {
   return static_cast<std::int8_t>(std::clamp<std::int64_t>(level, -kLimit, kLimit));
 }
 
-// dot: sum of x * b. squares: sum of b * b.
+// dot: 16 times the sum of x * b. squares: the sum of b * b.
 std::int8_t factor_of(std::int64_t dot, std::int64_t squares) noexcept {
-  return squares == 0 ? std::int8_t{0} : limited(floor_div(16 * dot + squares / 2, squares));
+  return squares == 0 ? std::int8_t{0} : limited(floor_div(dot + squares / 2, squares));
 }
 
 // Largest value to 127. False where all are 0.
@@ -70,32 +71,46 @@ class LevelMaker {
 
   // Steps 1 to 3.
   bool make_columns() {
-    std::vector<std::uint32_t> sums(c_, 0);
-    std::int64_t sum_of_means = 0;
     const std::size_t step = std::max<std::size_t>(1, whole_ / kSampledRows);
+    // Most frames that promise nothing show it in a quarter of the rows.
+    if (look_at(kQuarter * step) && !promises()) return false;
+    if (!look_at(step) || !promises()) return false;
+    const std::int64_t unit = octave_ / 8;
+    levels_.columns.resize(c_);
+    for (std::size_t j = 0; j < c_; ++j) levels_.columns[j] = limited(floor_div(offsets_[j] + unit / 2, unit));
+    return true;
+  }
+
+  // Means of every step-th whole row, and of what columns differ from them. False where too few rows are left.
+  bool look_at(std::size_t step) {
+    sampled_.clear();
+    means_.clear();
+    sums_.assign(c_, 0);
+    sum_of_means_ = 0;
     for (std::size_t row = 0; row < whole_; row += step) {
       const std::uint8_t* words = whole_row(row);
       const RowSum found = kernels_.sum_tops(words, floats_.width, c_);
       if (found.equal) continue;
       sampled_.push_back(words);
       means_.push_back(static_cast<std::int64_t>(found.sum / c_));
-      sum_of_means += means_.back();
-      kernels_.add_tops(words, floats_.width, c_, sums.data());
+      sum_of_means_ += means_.back();
+      kernels_.add_tops(words, floats_.width, c_, sums_.data());
     }
-    if (sampled_.size() < kMinRows) return false;
+    return sampled_.size() >= kMinRows;
+  }
+
+  // Whether they differ enough; makes offsets_.
+  bool promises() {
     const auto v = static_cast<std::int64_t>(sampled_.size());
-    const std::int64_t unit = octave_ / 8;
-    const std::int64_t mean = floor_div(sum_of_means, v);
+    const std::int64_t mean = floor_div(sum_of_means_, v);
     std::int64_t row_spread = 0;
     for (const std::int64_t r : means_) row_spread += (r - mean) * (r - mean);
     std::int64_t column_spread = 0;
     offsets_.resize(c_);
-    levels_.columns.resize(c_);
     for (std::size_t j = 0; j < c_; ++j) {
-      const std::int64_t d = floor_div(std::int64_t{sums[j]} - sum_of_means, v);
+      const std::int64_t d = floor_div(std::int64_t{sums_[j]} - sum_of_means_, v);
       column_spread += d * d;
       offsets_[j] = static_cast<std::int32_t>(d);
-      levels_.columns[j] = limited(floor_div(d + unit / 2, unit));
     }
     return column_spread / static_cast<std::int64_t>(c_) + row_spread / v >= octave_ / 2 * (octave_ / 2);
   }
@@ -110,7 +125,7 @@ class LevelMaker {
     for (std::size_t i = 0; i < v; ++i) {
       kernels_.residuals(sampled_[i], floats_.width, c_, static_cast<std::int32_t>(means_[i]), offsets_.data(),
                          floats_.octave_bits, &e[i * c_]);
-      energies[i] = kernels_.dot(&e[i * c_], &e[i * c_], c_);
+      energies[i] = kernels_.energy(&e[i * c_], c_);
     }
     std::vector<std::int16_t> left(v * c_);
     std::vector<std::int16_t> b(c_);
@@ -118,13 +133,15 @@ class LevelMaker {
     while (levels_.products < max_products && (2 + levels_.products) * (rows_ + c_) * 8 <= floats_.n) {
       std::int64_t before = 0;
       for (const std::int64_t energy : energies) before += energy;
-      const auto start = static_cast<std::size_t>(std::max_element(energies.begin(), energies.end()) - energies.begin());
+      const auto start =
+          static_cast<std::size_t>(std::max_element(energies.begin(), energies.end()) - energies.begin());
       if (!normalise_factors(&e[start * c_], c_, b.data())) return;
       for (int iteration = 0; iteration < kIterations; ++iteration) {
         const std::int64_t squares = kernels_.dot(b.data(), b.data(), c_);
         std::fill(sums.begin(), sums.end(), 0);
         for (std::size_t i = 0; i < v; ++i) {
-          kernels_.add_scaled(sums.data(), factor_of(kernels_.dot(&e[i * c_], b.data(), c_), squares), &e[i * c_], c_);
+          kernels_.add_scaled(sums.data(), factor_of(16 * kernels_.dot(&e[i * c_], b.data(), c_), squares), &e[i * c_],
+                              c_);
         }
         if (!normalise_factors(sums.data(), c_, b.data())) return;
       }
@@ -133,8 +150,8 @@ class LevelMaker {
       left = e;
       for (std::size_t i = 0; i < v; ++i) {
         std::int16_t* x = &left[i * c_];
-        kernels_.subtract_product(x, factor_of(kernels_.dot(x, b.data(), c_), squares), b.data(), c_);
-        energies[i] = kernels_.dot(x, x, c_);
+        kernels_.subtract_product(x, factor_of(16 * kernels_.dot(x, b.data(), c_), squares), b.data(), c_);
+        energies[i] = kernels_.energy(x, c_);
         after += energies[i];
       }
       if ((before - after) * kLeastShare < before) return;
@@ -178,22 +195,32 @@ class LevelMaker {
     return true;
   }
 
+  // G: sums of the products of column factors, k and l, over some columns.
+  using Gram = std::array<std::array<std::int64_t, kMaxProducts>, kMaxProducts>;
+
+  void make_gram(std::size_t column, std::size_t count, Gram& gram) const noexcept {
+    for (std::size_t k = 0; k < levels_.products; ++k) {
+      for (std::size_t l = 0; l <= k; ++l) gram[k][l] = kernels_.dot(factor(k) + column, factor(l) + column, count);
+    }
+  }
+
   void make_row_factors(std::int32_t mean, std::int64_t unit) {
     const std::size_t products = levels_.products;
     levels_.rows.resize((1 + products) * rows_, 0);
-    std::vector<std::int64_t> whole_squares(products);
-    for (std::size_t k = 0; k < products; ++k) whole_squares[k] = kernels_.dot(factor(k), factor(k), c_);
+    Gram whole;
+    make_gram(0, c_, whole);
     std::vector<std::int16_t> x(c_);
     for_rows([&](std::size_t row, const std::uint8_t* words, std::size_t column, std::size_t count) {
       if (levels_.rows[row] == kUnpredictedRow) return;
       const std::int32_t level = mean + static_cast<std::int32_t>(unit * levels_.rows[row]);
       kernels_.residuals(words, floats_.width, count, level, offsets_.data() + column, floats_.octave_bits, x.data());
+      Gram part;
+      if (count != c_) make_gram(column, count, part);
+      const Gram& gram = count == c_ ? whole : part;
       for (std::size_t k = 0; k < products; ++k) {
-        const std::int16_t* b = factor(k) + column;
-        const std::int64_t squares = count == c_ ? whole_squares[k] : kernels_.dot(b, b, count);
-        const std::int8_t a = factor_of(kernels_.dot(x.data(), b, count), squares);
-        kernels_.subtract_product(x.data(), a, b, count);
-        levels_.rows[(1 + k) * rows_ + row] = a;
+        std::int64_t dot = 16 * kernels_.dot(x.data(), factor(k) + column, count);
+        for (std::size_t l = 0; l < k; ++l) dot -= levels_.rows[(1 + l) * rows_ + row] * gram[k][l];
+        levels_.rows[(1 + k) * rows_ + row] = factor_of(dot, gram[k][k]);
       }
     });
   }
@@ -221,8 +248,10 @@ class LevelMaker {
   Levels& levels_;
   std::vector<const std::uint8_t*> sampled_;  // rows
   std::vector<std::int64_t> means_;           // of the sampled rows
-  std::vector<std::int32_t> offsets_;         // of the columns
-  std::vector<std::int16_t> factors_;         // of the columns, product by product
+  std::vector<std::uint32_t> sums_;           // of the columns, over the sampled rows
+  std::int64_t sum_of_means_ = 0;
+  std::vector<std::int32_t> offsets_;  // of the columns
+  std::vector<std::int16_t> factors_;  // of the columns, product by product
 };
 
 }  // namespace

@@ -79,7 +79,8 @@ class PlanesPass {
       const PlaneEncoder& encoder = workspace_.encoders[k];
       if (planes_ + ends[k] != outs_[k]) std::memmove(planes_ + ends[k], outs_[k], encoder.coded_bytes());
       if (!encoder.exceptions().empty()) {
-        std::memcpy(planes_ + ends[k] + encoder.coded_bytes(), encoder.exceptions().data(), encoder.exceptions().size());
+        std::memcpy(planes_ + ends[k] + encoder.coded_bytes(), encoder.exceptions().data(),
+                    encoder.exceptions().size());
       }
     }
     return ends[input_.width];

@@ -15,7 +15,8 @@ std::size_t PlaneEncoder::fixed_bytes(const PlaneCode& code, std::size_t n) noex
     case Mode::kBits: {
       if (code.bits.mask == 0) return 1;
       std::size_t bytes = 2 + 2 * count_blocks(n);
-      for (std::size_t block = 0; block < count_blocks(n); ++block) bytes += code.bits.block_bytes(block_symbols(n, block));
+      for (std::size_t block = 0; block < count_blocks(n); ++block)
+        bytes += code.bits.block_bytes(block_symbols(n, block));
       return bytes;
     }
     default: return 0;

@@ -20,7 +20,9 @@ class PlaneEncoder {
   // Mode as stored.
   Mode mode() const noexcept { return mode_; }
   // Bytes in out, without the exceptions, which go behind them.
-  std::size_t coded_bytes() const noexcept { return mode_ == Mode::kConstant ? 1 : static_cast<std::size_t>(at_ - out_); }
+  std::size_t coded_bytes() const noexcept {
+    return mode_ == Mode::kConstant ? 1 : static_cast<std::size_t>(at_ - out_);
+  }
   std::size_t stored_bytes() const noexcept { return coded_bytes() + exceptions_.size(); }
   void finish() noexcept;
   std::span<const std::uint8_t> exceptions() const noexcept { return exceptions_; }

@@ -40,7 +40,15 @@ struct RansEncodeEntry {
   std::uint32_t bias;
 };
 
-using RansEncodeTable = std::array<RansEncodeEntry, 256>;
+struct RansEncodeTable {
+  std::array<RansEncodeEntry, 256> entries;
+  // What the vector encoder looks up: f | start << 16, and 2^32 div f. windowed: all symbols lie in the 32 places from
+  // first on, so that registers can hold them.
+  std::array<std::uint32_t, 256> shares;
+  std::array<std::uint32_t, 256> multipliers;
+  bool windowed;
+  std::uint8_t first;
+};
 
 void make_rans_encode_table(const Frequencies& frequencies, RansEncodeTable& table) noexcept;
 

@@ -51,10 +51,160 @@ inline __m256i pack(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
   return _mm256_permutevar8x32_epi32(halves, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+// For every set of eight lanes that give a word: where each of them goes, so that they end up side by side at the end.
+constexpr Spread make_gathered() {
+  Spread gathered{};
+  for (std::size_t mask = 0; mask < 256; ++mask) {
+    std::size_t next = 8 - static_cast<std::size_t>(std::popcount(mask));
+    for (std::uint32_t lane = 0; lane < 8; ++lane) {
+      if (mask >> lane & 1) gathered[mask][next++] = lane;
+    }
+  }
+  return gathered;
+}
+
+alignas(32) constexpr Spread kGathered = make_gathered();
+
+// Encode one symbol of eight lanes. shares: f | start << 16. `words` must have 16 bytes in front.
+inline void encode_eight(__m256i shares, __m256i multipliers, __m256i& states, std::uint8_t*& words) noexcept {
+  const __m256i f = _mm256_and_si256(shares, _mm256_set1_epi32(0xFFFF));
+  const __m256i start = _mm256_srli_epi32(shares, 16);
+  const __m256i stays = _mm256_cmpgt_epi32(f, _mm256_srli_epi32(states, 20));
+  const auto mask = ~static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(stays))) & 0xFF;
+  const __m256i lanes = _mm256_load_si256(reinterpret_cast<const __m256i*>(kGathered[mask].data()));
+  const __m256i low = _mm256_and_si256(states, _mm256_set1_epi32(0xFFFF));
+  const __m256i given = _mm256_permutevar8x32_epi32(low, lanes);
+  const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(given), _mm256_extracti128_si256(given, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(words - 16), packed);
+  words -= 2 * std::popcount(mask);
+
+  const __m256i x = _mm256_blendv_epi8(_mm256_srli_epi32(states, 16), states, stays);
+  // q = x * (2^32 div f) div 2^32 is x div f or one less.
+  const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(x, multipliers), 32);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(multipliers, 32));
+  const __m256i q = _mm256_blend_epi32(even, odd, 0b10101010);
+  const __m256i r = _mm256_sub_epi32(x, _mm256_mullo_epi32(q, f));
+  const __m256i exact = _mm256_cmpgt_epi32(f, r);  // r < 2 f < 2^13
+  const __m256i quotient = _mm256_add_epi32(q, _mm256_andnot_si256(exact, _mm256_set1_epi32(1)));
+  const __m256i rest = _mm256_sub_epi32(r, _mm256_andnot_si256(exact, f));
+  states = _mm256_add_epi32(_mm256_slli_epi32(quotient, kScaleBits), _mm256_add_epi32(rest, start));
+}
+
+// Values of four bytes, of 32 places: byte k of all of them in the k-th pair of registers.
+class WindowLookup {
+ public:
+  WindowLookup(const std::array<std::uint32_t, 256>& values, std::uint8_t first) noexcept {
+    alignas(16) std::array<std::array<std::uint8_t, 16>, 8> bytes;
+    for (std::size_t place = 0; place < 32; ++place) {
+      const std::uint32_t value = values[(first + place) & 255];
+      for (std::size_t k = 0; k < 4; ++k)
+        bytes[2 * k + place / 16][place % 16] = static_cast<std::uint8_t>(value >> (8 * k));
+    }
+    for (std::size_t i = 0; i < 8; ++i) {
+      tables_[i] = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes[i].data())));
+    }
+  }
+
+  // The values of 32 places: out[g] has those of lanes 8 g to 8 g + 7.
+  void operator()(__m256i places, __m256i (&out)[4]) const noexcept {
+    const __m256i upper = _mm256_slli_epi16(places, 3);
+    const __m256i b0 = look_up(0, places, upper);
+    const __m256i b1 = look_up(1, places, upper);
+    const __m256i b2 = look_up(2, places, upper);
+    const __m256i b3 = look_up(3, places, upper);
+    const __m256i low01 = _mm256_unpacklo_epi8(b0, b1);
+    const __m256i high01 = _mm256_unpackhi_epi8(b0, b1);
+    const __m256i low23 = _mm256_unpacklo_epi8(b2, b3);
+    const __m256i high23 = _mm256_unpackhi_epi8(b2, b3);
+    const __m256i a = _mm256_unpacklo_epi16(low01, low23);    // 0-3, 16-19
+    const __m256i b = _mm256_unpackhi_epi16(low01, low23);    // 4-7, 20-23
+    const __m256i c = _mm256_unpacklo_epi16(high01, high23);  // 8-11, 24-27
+    const __m256i d = _mm256_unpackhi_epi16(high01, high23);  // 12-15, 28-31
+    out[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    out[1] = _mm256_permute2x128_si256(c, d, 0x20);
+    out[2] = _mm256_permute2x128_si256(a, b, 0x31);
+    out[3] = _mm256_permute2x128_si256(c, d, 0x31);
+  }
+
+ private:
+  __m256i look_up(std::size_t k, __m256i places, __m256i upper) const noexcept {
+    return _mm256_blendv_epi8(_mm256_shuffle_epi8(tables_[2 * k], places),
+                              _mm256_shuffle_epi8(tables_[2 * k + 1], places), upper);
+  }
+
+  __m256i tables_[8];
+};
+
+// The same from memory, for any symbols.
+class MemoryLookup {
+ public:
+  explicit MemoryLookup(const std::array<std::uint32_t, 256>& values) noexcept : values_(values.data()) {}
+
+  void operator()(const std::uint8_t* symbols, __m256i (&out)[4]) const noexcept {
+    for (std::size_t g = 0; g < 4; ++g) {
+      const std::uint8_t* at = symbols + 8 * g;
+      out[g] = _mm256_setr_epi32(value(at[0]), value(at[1]), value(at[2]), value(at[3]), value(at[4]), value(at[5]),
+                                 value(at[6]), value(at[7]));
+    }
+  }
+
+ private:
+  int value(std::uint8_t symbol) const noexcept { return static_cast<int>(values_[symbol]); }
+
+  const std::uint32_t* values_;
+};
+
+template <typename LookUp>
+std::uint8_t* encode_rows(LookUp look_up, std::size_t rows, std::uint8_t* words,
+                          std::array<std::uint32_t, kLanes>& states) noexcept {
+  auto* lanes = reinterpret_cast<__m256i*>(states.data());
+  __m256i x0 = _mm256_loadu_si256(lanes);
+  __m256i x1 = _mm256_loadu_si256(lanes + 1);
+  __m256i x2 = _mm256_loadu_si256(lanes + 2);
+  __m256i x3 = _mm256_loadu_si256(lanes + 3);
+  __m256i shares[4];
+  __m256i multipliers[4];
+  for (std::size_t row = rows; row-- > 0;) {
+    look_up(row, shares, multipliers);
+    encode_eight(shares[3], multipliers[3], x3, words);
+    encode_eight(shares[2], multipliers[2], x2, words);
+    encode_eight(shares[1], multipliers[1], x1, words);
+    encode_eight(shares[0], multipliers[0], x0, words);
+  }
+  _mm256_storeu_si256(lanes, x0);
+  _mm256_storeu_si256(lanes + 1, x1);
+  _mm256_storeu_si256(lanes + 2, x2);
+  _mm256_storeu_si256(lanes + 3, x3);
+  return words;
+}
+
 }  // namespace
 
+std::uint8_t* encode_rans_rows_avx2(const RansEncodeTable& table, const std::uint8_t* symbols, std::size_t rows,
+                                    std::uint8_t* words, std::array<std::uint32_t, kLanes>& states) noexcept {
+  if (table.windowed) {
+    const WindowLookup shares_of(table.shares, table.first);
+    const WindowLookup multipliers_of(table.multipliers, table.first);
+    const __m256i first = _mm256_set1_epi8(static_cast<char>(table.first));
+    const auto look_up = [&](std::size_t row, __m256i(&shares)[4], __m256i(&multipliers)[4]) {
+      const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols + row * kLanes));
+      const __m256i places = _mm256_sub_epi8(values, first);
+      shares_of(places, shares);
+      multipliers_of(places, multipliers);
+    };
+    return encode_rows(look_up, rows, words, states);
+  }
+  const MemoryLookup shares_of(table.shares);
+  const MemoryLookup multipliers_of(table.multipliers);
+  const auto look_up = [&](std::size_t row, __m256i(&shares)[4], __m256i(&multipliers)[4]) {
+    shares_of(symbols + row * kLanes, shares);
+    multipliers_of(symbols + row * kLanes, multipliers);
+  };
+  return encode_rows(look_up, rows, words, states);
+}
+
 PlaneError decode_rans_block_avx2(const RansDecodeTable& table, std::span<const std::uint8_t> stored,
-                                 std::span<std::uint8_t> symbols) noexcept {
+                                  std::span<std::uint8_t> symbols) noexcept {
   RansChunk state;
   if (const PlaneError error = open_chunk(stored, state); error != PlaneError::kNone) return error;
   auto* lanes = reinterpret_cast<__m256i*>(state.states.data());

@@ -1,6 +1,11 @@
 #include <algorithm>
 
 #include "rans.hpp"
+#include "simd.hpp"
+#include "windows.hpp"
+#if defined(__x86_64__)
+#include "rans_avx2.hpp"
+#endif
 
 namespace s4 {
 namespace {
@@ -20,7 +25,7 @@ std::uint8_t* encode_words(const RansEncodeTable& table, std::span<const std::ui
   const auto encode_row = [&](std::size_t row, std::size_t count) {
     const std::uint8_t* at = symbols.data() + row * kLanes;
     for (std::size_t lane = count; lane-- > 0;) {
-      const RansEncodeEntry& entry = table[at[lane]];
+      const RansEncodeEntry& entry = table.entries[at[lane]];
       std::uint32_t x = lanes[lane];
       const auto word = static_cast<std::uint16_t>(x);
       std::memcpy(words - 2, &word, 2);
@@ -32,6 +37,12 @@ std::uint8_t* encode_words(const RansEncodeTable& table, std::span<const std::ui
     }
   };
   encode_row(rows - 1, symbols.size() - (rows - 1) * kLanes);
+#if defined(__x86_64__)
+  if (simd() >= Simd::kAvx2) {
+    states = lanes;
+    return encode_rans_rows_avx2(table, symbols.data(), rows - 1, words, states);
+  }
+#endif
   for (std::size_t row = rows - 1; row-- > 0;) encode_row(row, kLanes);
   states = lanes;
   return words;
@@ -40,19 +51,29 @@ std::uint8_t* encode_words(const RansEncodeTable& table, std::span<const std::ui
 }  // namespace
 
 void make_rans_encode_table(const Frequencies& frequencies, RansEncodeTable& table) noexcept {
+  Counts counts;
   std::uint32_t start = 0;
   for (std::size_t s = 0; s < 256; ++s) {
     const std::uint32_t f = frequencies[s];
-    RansEncodeEntry& entry = table[s];
+    counts[s] = f;
+    RansEncodeEntry& entry = table.entries[s];
     entry = {0, f, kScale - f, start};
+    table.shares[s] = f | start << 16;
+    table.multipliers[s] = 0;
     if (f == 1) {
       entry.multiplier = UINT64_MAX;
       entry.bias = start + kScale - 1;
+      // One less as well, and the quotient too: the vector encoder adds one wherever a rest is not below f.
+      table.multipliers[s] = UINT32_MAX;
     } else if (f > 1) {
       entry.multiplier = UINT64_MAX / f + 1;
+      table.multipliers[s] = static_cast<std::uint32_t>((std::uint64_t{1} << 32) / f);
     }
     start += f;
   }
+  const Window window = best_window(counts, 32);
+  table.windowed = window.mass == window.total;
+  table.first = static_cast<std::uint8_t>(window.start);
 }
 
 std::size_t write_rans_table(const Frequencies& frequencies, std::uint8_t* out) noexcept {

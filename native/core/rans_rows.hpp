@@ -26,7 +26,7 @@ inline PlaneError open_chunk(std::span<const std::uint8_t> chunk, RansChunk& sta
 
 // Decode up to 32 symbols, checking every refill.
 inline PlaneError decode_row(const RansDecodeTable& table, RansChunk& state, std::uint8_t* symbols,
-                            std::size_t count) noexcept {
+                             std::size_t count) noexcept {
   for (std::size_t lane = 0; lane < count; ++lane) {
     std::uint32_t x = state.states[lane];
     const std::uint32_t entry = table[x & (kScale - 1)];

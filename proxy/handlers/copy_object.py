@@ -7,13 +7,17 @@ from urllib.parse import parse_qs, unquote_to_bytes
 
 from aiohttp import web
 
+from s4weights.proxy.checksums.algorithms import ALGORITHM_HEADER, elements
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.conditions import check_copy_source, read_conditions
 from s4weights.proxy.objects.types import LogicalObject
+from s4weights.proxy.upstream.protocol import Conditions, Stored
 
 from .attributes import check_key, object_headers
 
+# A source that is overwritten between its look-up and its copy is looked up again.
+_ATTEMPTS: Final = 3
 _SOURCE_CONDITIONS: Final = "x-amz-copy-source-"
 
 
@@ -23,9 +27,23 @@ async def copy_object(context: Context) -> web.StreamResponse:
     directive = context.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in ("COPY", "REPLACE"):
         raise S3Error("InvalidArgument", "Unknown metadata directive.")
-    source = await find_source(context)
+    conditions = read_conditions(context.headers)
+    for attempt in range(1, _ATTEMPTS + 1):
+        source = await find_source(context)
+        try:
+            stored = await _copy(context, source, conditions, replace=directive == "REPLACE")
+            break
+        except S3Error as error:
+            # Without a condition of the client's own it was ours: the source was overwritten since it was looked up.
+            if error.code != "PreconditionFailed" or not conditions.asks_for_nothing() or attempt == _ATTEMPTS:
+                raise
+    modified = stored.last_modified or source.info.last_modified
+    tree = {"LastModified": iso_date(modified), "ETag": f'"{stored.etag}"', **elements(stored.checksums)}
+    return context.xml("CopyObjectResult", tree, headers=stored.headers)
+
+
+async def _copy(context: Context, source: LogicalObject, conditions: Conditions, *, replace: bool) -> Stored:
     headers = object_headers(context.headers)
-    replace = directive == "REPLACE"
     onto_itself = (source.bucket, source.key, source.version_id) == (context.bucket, context.key, None)
     changes = replace or any(
         name.startswith(("x-amz-storage-class", "x-amz-server-side", "x-amz-website")) for name in headers
@@ -36,17 +54,11 @@ async def copy_object(context: Context) -> web.StreamResponse:
             "This copy request is illegal because it is trying to copy an object to itself without changing the object's "
             "metadata, storage class, website redirect location or encryption attributes.",
         )
-    stored = await context.objects.copy(
-        source,
-        context.bucket,
-        context.key,
-        headers,
-        replace=replace,
-        conditions=read_conditions(context.headers),
+    if ALGORITHM_HEADER in context.headers and not source.is_container:
+        headers[ALGORITHM_HEADER] = context.headers[ALGORITHM_HEADER]
+    return await context.objects.copy(
+        source, context.bucket, context.key, headers, replace=replace, conditions=conditions
     )
-    modified = stored.last_modified or source.info.last_modified
-    tree = {"LastModified": iso_date(modified), "ETag": f'"{stored.etag}"'}
-    return context.xml("CopyObjectResult", tree, headers=stored.headers)
 
 
 async def find_source(context: Context) -> LogicalObject:

@@ -16,6 +16,7 @@ from s4weights.proxy.http.ranges import Slice, parse_range
 from s4weights.proxy.objects.types import LogicalObject
 
 from .attributes import check_key
+from .forward import forward
 
 _OVERRIDES: Final = {
     "response-cache-control": "cache-control",
@@ -47,6 +48,8 @@ async def head_object(context: Context) -> web.StreamResponse:
     """Headers only."""
     check_key(context.key)
     found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    if (answer := await _part_that_passed_through(context, found)) is not None:
+        return answer
     if not check_read(read_conditions(context.headers), found.info):
         return context.empty(304, _identity(found))
     wanted = _wanted(context, found)
@@ -58,6 +61,8 @@ async def head_object(context: Context) -> web.StreamResponse:
 
 async def _get(context: Context) -> web.StreamResponse:
     found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    if (answer := await _part_that_passed_through(context, found)) is not None:
+        return answer
     if not check_read(read_conditions(context.headers), found.info):
         return context.empty(304, _identity(found))
     wanted = _wanted(context, found)
@@ -74,6 +79,18 @@ async def _get(context: Context) -> web.StreamResponse:
     finally:
         await chunks.aclose()
     return response
+
+
+async def _part_that_passed_through(context: Context, found: LogicalObject) -> web.StreamResponse | None:
+    """One part of a body that is none of ours: the bucket alone knows where it lies. None: it is to be answered here."""
+    if found.is_container or "partNumber" not in context.query:
+        return None
+    try:
+        return await forward(context)
+    except S3Error as error:
+        if error.code != "NotImplemented":
+            raise
+    return None
 
 
 async def _begin(

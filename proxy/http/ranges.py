@@ -44,5 +44,10 @@ def parse_range(header: str | None, size: int) -> Slice | None:
             return None  # not a valid range: ignored
         length = min(last, size - 1) - first + 1
     if length <= 0 or first >= size:
-        raise S3Error("InvalidRange", RangeRequested=header or "", ActualObjectSize=str(size))
+        raise S3Error(
+            "InvalidRange",
+            headers={"content-range": f"bytes */{size}"},
+            RangeRequested=header or "",
+            ActualObjectSize=str(size),
+        )
     return Slice(first, length, size)

@@ -8,7 +8,8 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 
 from s4weights.codec.engines import choose_engine
-from s4weights.proxy.checksums.algorithms import HEADER_PREFIX
+from s4weights.proxy.checksums.algorithms import HEADER_PREFIX, TYPE_HEADER
+from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.memory import MemoryBudget
@@ -146,8 +147,10 @@ class Objects:
             source_version_id=source.version_id,
             conditions=await self._stored_conditions(bucket, key, conditions),
         )
-        etag = source.info.etag if source.is_container else stored.etag
-        return Stored(etag, stored.headers, stored.last_modified)
+        if not source.is_container:
+            return stored
+        is_whole = source.checksums.get(TYPE_HEADER) == FULL_OBJECT
+        return Stored(source.info.etag, stored.headers, stored.last_modified, source.checksums if is_whole else {})
 
     async def delete(
         self,

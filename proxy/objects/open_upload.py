@@ -40,16 +40,18 @@ async def complete_recorded(
     find_completed: looks for the object where the upload is gone: an earlier try, ours or the client library's own, may have
     completed it and lost its answer. None: it did not.
     """
+    gone = {"NoSuchUpload"}
     for attempt in range(1, _COMPLETE_ATTEMPTS + 1):
         try:
             stored = await complete()
             break
         except UpstreamError:
+            gone.add("PreconditionFailed")  # perhaps by the object that this very call made
             if attempt == _COMPLETE_ATTEMPTS:
                 raise
             await asyncio.sleep(_COMPLETE_PAUSE_S * attempt)
         except S3Error as error:
-            found = await find_completed() if error.code == "NoSuchUpload" else None
+            found = await find_completed() if error.code in gone else None
             if found is None:
                 raise
             stored = found

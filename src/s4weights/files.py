@@ -66,9 +66,7 @@ def pack_file(
     md5 = hashlib.md5(usedforsecurity=False)
     with source.open("rb") as reading, _new_file(target, source, force=force) as writing:
         writing.write(encoder.start())
-        for frame in encode_all(
-            encoder, _chunks(reading, md5.update, progress), engine, level=level, threads=threads
-        ):
+        for frame in encode_all(encoder, _chunks(reading, md5.update, progress), engine, level=level, threads=threads):
             writing.write(frame.header)
             writing.write(frame.payload)
         writing.write(encoder.finish(etag=LogicalETag(md5.digest())))

@@ -13,21 +13,28 @@ from safetensors.torch import save
 from s4weights.codec.decode import iter_body
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, NativeEngine
+from s4weights.codec.types import Buffer, Frame, Level
 
 NATIVE = NativeEngine()
 
 
-def pack(body: bytes, engine: Engine = NATIVE, sizes: list[int] | None = None) -> tuple[bytes, Encoder]:
+def pack(
+    body: bytes, engine: Engine = NATIVE, sizes: list[int] | None = None, level: Level = Level.BALANCED
+) -> tuple[bytes, Encoder]:
     """A container. sizes: how the body is fed, the last one repeated."""
     encoder = Encoder()
-    out = [encoder.start()]
+    out: list[Buffer] = [encoder.start()]
+
+    def store(frames: list[Frame]) -> None:
+        for frame in frames:
+            out.extend(encoder.add(encode_frame(frame, engine, level)))
+
     at, number = 0, 0
     while at < len(body):
         size = sizes[min(number, len(sizes) - 1)] if sizes else len(body)
-        frames = encoder.plan(body[at : at + size])
-        out += [encoder.add(encode_frame(frame, engine)) for frame in frames]
+        store(encoder.plan(body[at : at + size]))
         at, number = at + size, number + 1
-    out += [encoder.add(encode_frame(frame, engine)) for frame in encoder.plan_end()]
+    store(encoder.plan_end())
     return b"".join([*out, encoder.finish()]), encoder
 
 

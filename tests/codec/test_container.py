@@ -27,11 +27,12 @@ from s4weights.codec.errors import (
     UnsupportedVersion,
 )
 from s4weights.codec.limits import MAX_FRAME_BYTES, MAX_INDEX_BYTES
-from s4weights.codec.types import ElementType, Layout
+from s4weights.codec.types import ElementType, Layout, Predictor
 
 FRAME = FrameHeader(
     element=ElementType.BF16,
-    layout=Layout.ROTATED_PLANES,
+    predictor=Predictor.LEVELS,
+    layout=Layout.ROTATED_3,
     planes=2,
     start=4096,
     logical_bytes=1000,
@@ -85,7 +86,7 @@ def test_frame_header_round_trip():
     [
         (0, b"S4FX", BadMagic),
         (4, b"\xff", UnsupportedVersion),
-        (5, b"\x01", UnsupportedVersion),
+        (5, b"\x02", UnsupportedVersion),
         (6, b"\x09", UnsupportedVersion),
         (7, b"\x03", FormatError),
         (16, (0).to_bytes(4, "little"), LimitExceeded),
@@ -109,7 +110,7 @@ def test_every_flipped_bit_of_a_frame_header_is_found(bit):
 
 
 def test_a_raw_frame_must_store_its_logical_bytes():
-    raw = FrameHeader(ElementType.BF16, Layout.RAW, 0, 0, 1000, 999, 0, 0)
+    raw = FrameHeader(ElementType.BF16, Predictor.NONE, Layout.RAW, 0, 0, 1000, 999, 0, 0)
     with pytest.raises(FormatError, match="raw bytes"):
         FrameHeader.parse(raw.to_bytes())
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from s4weights.codec.container import FRAME_HEADER_BYTES, HEADER_BYTES, TRAILER_BYTES
+from s4weights.codec.container import FRAME_HEADER_BYTES, HEADER_BYTES, TRAILER_BYTES, FrameHeader
 from s4weights.codec.decode import decode_frame, iter_body, read_tail
-from s4weights.codec.encode import encode_frame
-from s4weights.codec.engines import EncodedPayload, ReferenceEngine
+from s4weights.codec.encode import Encoder, encode_frame
+from s4weights.codec.engines import ReferenceEngine
 from s4weights.codec.errors import FormatError
 from s4weights.codec.limits import FRAME_BYTES
-from s4weights.codec.types import ElementType, Frame, Layout, Mode
+from s4weights.codec.types import ElementType, EncodedFrame, Frame, Grid, Layout, Level, Mode, Predictor
 
+from .engines.bodies import moments, symbols
 from .samples import NATIVE, SAMPLES, normal, pack, safetensors_raw, unpack
+
+
+def stored_bytes(frame: EncodedFrame) -> bytes:
+    stored = frame.header + bytes(frame.payload)
+    assert len(stored) == frame.stored_bytes
+    return stored
 
 
 def checkpoint(size: int) -> bytes:
@@ -24,12 +32,19 @@ def checkpoint(size: int) -> bytes:
     return safetensors_raw(header, normal(size // 2))
 
 
+@pytest.mark.parametrize("level", Level, ids=lambda one: one.value)
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_sample_comes_back_from_both_engines(name):
+def test_every_sample_comes_back_from_both_engines(name, level):
     body = SAMPLES[name]()
-    container, _ = pack(body)
+    container, _ = pack(body, level=level)
     assert unpack(container) == body
     assert unpack(container, ReferenceEngine()) == body
+
+
+def test_more_effort_gives_a_smaller_container():
+    body = SAMPLES["torch"]()
+    fast, balanced, small = (len(pack(body, level=level)[0]) for level in Level)
+    assert small < balanced < fast < 0.8 * len(body)
 
 
 @pytest.mark.parametrize("size", [FRAME_BYTES - 2, FRAME_BYTES, FRAME_BYTES + 2, 3 * FRAME_BYTES + 10])
@@ -115,7 +130,7 @@ def test_no_flipped_bit_and_no_cut_of_a_small_container_gives_wrong_bytes(body, 
 @pytest.mark.parametrize("engine", [NATIVE, ReferenceEngine()], ids=lambda one: one.name)
 def test_damaged_typed_frames_are_never_wrong_bytes(kind, engine):
     element = ElementType[kind.upper()]
-    stored = encode_frame(Frame(0, element, normal(4_000, kind)), NATIVE).stored
+    stored = stored_bytes(encode_frame(Frame(0, element, normal(4_000, kind)), NATIVE))
     rng = np.random.default_rng(1)
     for place in rng.integers(0, len(stored), 150):
         changed = bytearray(stored)
@@ -145,33 +160,73 @@ def test_frames_out_of_place_are_found():
 
 
 class Unfaithful:
-    """An engine whose output does not decode to its input."""
+    """An engine with a flipped bit in its output. place: the byte of the payload."""
 
     name = "unfaithful"
 
-    def encode(self, data, element):
-        coded = NATIVE.encode(data, element)
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def encode(self, data, element, **options):
+        coded = NATIVE.encode(data, element, **options)
         payload = bytearray(coded.payload)
-        payload[len(payload) // 2] ^= 1
-        return EncodedPayload(coded.layout, coded.modes, bytes(payload))
+        payload[self.place] ^= 1
+        return replace(coded, payload=bytes(payload))
 
     def decode(self, *arguments):
         return NATIVE.decode(*arguments)
 
-
-@pytest.mark.parametrize("element", [ElementType.BF16, ElementType.BYTES])
-def test_a_frame_that_fails_its_round_trip_is_stored_raw_and_counted(element):
-    data = normal(20_000) if element is ElementType.BF16 else b"abcdefgh" * 5_000
-    frame = encode_frame(Frame(0, element, data), Unfaithful())
-    assert frame.fell_back
-    assert frame.modes == ()
-    assert decode_frame(frame.stored, NATIVE) == data
+    def decodes_to(self, coded, data):
+        return NATIVE.decodes_to(coded, data)
 
 
-def test_modes_say_how_planes_are_stored():
-    frame = encode_frame(Frame(0, ElementType.F32, bytes(40_000)), NATIVE)
-    assert frame.modes == (Mode.CONSTANT,) * 4
-    assert NATIVE.encode(normal(50_000), ElementType.BF16).layout is Layout.ROTATED_PLANES
+FAITHFUL = {
+    ElementType.BF16: Frame(0, ElementType.BF16, normal(20_000)),
+    ElementType.F32: Frame(0, ElementType.F32, moments(200, 64, ElementType.F32), Grid(64, 0)),
+    ElementType.I16: Frame(0, ElementType.I16, symbols(20_000, 0.3)),
+    ElementType.BYTES: Frame(0, ElementType.BYTES, b"abcdefgh" * 5_000),
+}
+
+
+@pytest.mark.parametrize("level", Level, ids=lambda one: one.value)
+@pytest.mark.parametrize("element", FAITHFUL, ids=lambda one: one.name)
+def test_a_frame_that_fails_its_round_trip_is_stored_raw_and_counted(element, level):
+    frame = FAITHFUL[element]
+    good = encode_frame(frame, NATIVE, level)
+    assert (good.fell_back, bool(good.modes)) == (False, True)
+    for share in (0, 0.3, 0.9):
+        found = encode_frame(frame, Unfaithful(int(share * len(good.payload))), level)
+        assert (found.fell_back, found.modes, found.predictor) == (True, (), Predictor.NONE)
+        assert found.stored_bytes == FRAME_HEADER_BYTES + len(frame.data)
+        assert decode_frame(stored_bytes(found), NATIVE) == frame.data
+        encoder = Encoder()
+        encoder.add(found)
+        assert encoder.totals.fallbacks == 1
+
+
+def test_without_verification_a_wrong_frame_is_found_by_its_reader():
+    """Why verification is for measuring only."""
+    frame = FAITHFUL[ElementType.BF16]
+    wrong = encode_frame(frame, Unfaithful(5_000), verify=False)
+    assert not wrong.fell_back
+    with pytest.raises(FormatError, match="expected"):
+        decode_frame(stored_bytes(wrong), NATIVE)
+
+
+def test_an_encoded_frame_says_how_it_is_stored():
+    zeros = encode_frame(Frame(0, ElementType.F32, bytes(40_000)), NATIVE)
+    assert zeros.modes == (Mode.CONSTANT,) * 4
+    predicted = encode_frame(FAITHFUL[ElementType.F32], NATIVE)
+    assert (predicted.element, predicted.predictor, len(predicted.modes)) == (ElementType.F32, Predictor.LEVELS, 4)
+    assert NATIVE.encode(normal(50_000), ElementType.BF16).layout is Layout.ROTATED_1
+
+
+def test_a_typed_frame_that_is_smaller_as_bytes_says_so_in_its_header():
+    data = np.arange(4_000, dtype="<i8").tobytes()
+    frame = encode_frame(Frame(0, ElementType.I64, data), NATIVE)
+    assert (frame.element, frame.modes) == (ElementType.BYTES, (Mode.ZSTD,))
+    assert FrameHeader.parse(frame.header).element is ElementType.BYTES
+    assert decode_frame(stored_bytes(frame), ReferenceEngine()) == data
 
 
 def test_a_source_that_gives_little_at_a_time():

@@ -42,8 +42,8 @@ def test_every_peer_gives_back_every_type(element):
         candidate = make()
         assert candidate.is_identical(), name
         assert 0 < candidate.stored_bytes() < 1.1 * len(data), name
-        assert candidate.steps[ENCODE]() > 0
-        assert candidate.steps[DECODE]() > 0
+        assert sum(candidate.steps[ENCODE]()) > 0
+        assert sum(candidate.steps[DECODE]()) > 0
         candidate.close()
 
 
@@ -53,8 +53,8 @@ def test_zipnn_works_in_its_own_process_and_its_end_is_named():
     try:
         assert peer.is_identical()
         assert 1.3 < len(BF16) / peer.stored_bytes() < 1.7
-        assert peer.steps[ENCODE]() > 0
-        assert peer.steps[DECODE]() > 0
+        assert sum(peer.steps[ENCODE]()) > 0
+        assert sum(peer.steps[DECODE]()) > 0
         os.kill(peer._process.pid, signal.SIGSEGV)
         with pytest.raises(CandidateFailed, match="ended with -11"):
             peer.steps[ENCODE]()
@@ -96,7 +96,7 @@ def test_each_round_measures_everyone_once_and_begins_with_another(monkeypatch):
     peers = [("a", lambda: spy("a")), ("b", lambda: spy("b"))]
     monkeypatch.setattr(rounds, "open_peers", lambda *_: iter(peers))
     told = []
-    measure("weights", ElementType.BF16, frames(), ENGINE, 4, told.append)
+    measure("weights", ElementType.BF16, frames(), ENGINE, 4, told.append, levels=["balanced"])
     assert order == ["a", "b", "a", "b", "a", "b", "a", "b", "b", "a"]
     assert told == [len(BF16)] * 4
 

@@ -12,7 +12,7 @@ import aioboto3
 from aiobotocore.config import AioConfig
 
 from s4weights.codec.errors import ConfigError
-from s4weights.proxy.checksums.algorithms import elements
+from s4weights.proxy.checksums.algorithms import ELEMENTS, elements
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import (
     Body,
@@ -254,7 +254,12 @@ class BucketUpstream:
                 **condition_parameters(conditions),
             )
         result = answer["CopyObjectResult"]
-        return Stored(result["ETag"].strip('"'), _write_headers(answer_headers(answer)), result.get("LastModified"))
+        return Stored(
+            result["ETag"].strip('"'),
+            _write_headers(answer_headers(answer)),
+            result.get("LastModified"),
+            {header: result[name] for name, header in ELEMENTS.items() if name in result},
+        )
 
     async def delete(
         self,

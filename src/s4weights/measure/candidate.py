@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from s4weights.codec.errors import S4WeightsError
 
@@ -12,9 +12,14 @@ ENCODE: Final = "encode"
 VERIFIED: Final = "encode, verified"
 DECODE: Final = "decode"
 COPY: Final = "copy"
+# The kernels alone: no hashes, no frame header.
+ENGINE_VERIFIED: Final = "encode, verified, engine"
+ENGINE_DECODE: Final = "decode, engine"
 
-Step: TypeAlias = Callable[[], float]
-"""Does its work once, on all bytes; returns the seconds that it took."""
+T = TypeVar("T")
+
+Step: TypeAlias = Callable[[], list[float]]
+"""Does its work once, on every unit (a frame or a block) in order; returns the seconds that each took."""
 
 
 class CandidateFailed(S4WeightsError):
@@ -51,3 +56,8 @@ def timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
+
+
+def timed_each(work: Callable[[T], object], units: Iterable[T]) -> list[float]:
+    """Seconds that it takes on each unit."""
+    return [timed(lambda unit=unit: work(unit)) for unit in units]  # type: ignore[misc]

@@ -15,7 +15,7 @@ import zstandard
 
 from s4weights.codec.types import ElementType
 
-from .candidate import COPY, DECODE, ENCODE, Maker, Step, timed
+from .candidate import COPY, DECODE, ENCODE, Maker, Step, timed_each
 from .zipnn_peer import ZIPNN_TYPES, ZipnnPeer
 
 ZSTD_LEVEL: Final = 1
@@ -59,8 +59,8 @@ class Peer:
     def steps(self) -> dict[str, Step]:
         """See Candidate."""
         return {
-            ENCODE: lambda: timed(lambda: [len(self._encode(block)) for block in self._blocks]),
-            DECODE: lambda: timed(lambda: [len(self._decode(stored)) for stored in self._stored]),
+            ENCODE: lambda: timed_each(lambda block: len(self._encode(block)), self._blocks),
+            DECODE: lambda: timed_each(lambda stored: len(self._decode(stored)), self._stored),
         }
 
     def stored_bytes(self) -> int:
@@ -85,11 +85,7 @@ class Memcpy:
     @property
     def steps(self) -> dict[str, Step]:
         """See Candidate."""
-        return {COPY: lambda: timed(self._copy)}
-
-    def _copy(self) -> None:
-        for source, target in self._pairs:
-            np.copyto(target, source)
+        return {COPY: lambda: timed_each(lambda pair: np.copyto(pair[1], pair[0]), self._pairs)}
 
     def stored_bytes(self) -> int:
         """See Candidate."""

@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from statistics import median
+from typing import TypeAlias
 
 from s4weights.codec.engines import Engine
 from s4weights.codec.types import ElementType, Frame
@@ -18,10 +20,17 @@ from .peers import PEERS, Memcpy, open_peers
 
 ALL = "all"
 
+_Times: TypeAlias = dict[str, list[list[float]]]
+"""Step -> round -> seconds of each unit."""
+
 
 @dataclass(slots=True)
 class Result:
-    """One candidate on one component. seconds: a step's median. failure: why there are none."""
+    """One candidate on one component. failure: why there are no seconds.
+
+    seconds, least: of a step, the sum over its units (frames or blocks) of each one's median, or least, of all rounds: where
+    somebody else had the core for a while, that is one round of one unit.
+    """
 
     component: str
     element: str
@@ -29,6 +38,7 @@ class Result:
     logical_bytes: int
     stored_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    least: dict[str, float] = field(default_factory=dict)
     identical: bool = False
     failure: str | None = None
 
@@ -37,9 +47,9 @@ class Result:
         """Logical by stored bytes."""
         return self.logical_bytes / self.stored_bytes if self.stored_bytes else 0.0
 
-    def speed(self, step: str) -> float | None:
+    def speed(self, step: str, *, best: bool = False) -> float | None:
         """GB (10^9 bytes) of body a second; None where the step was not measured."""
-        seconds = self.seconds.get(step)
+        seconds = (self.least if best else self.seconds).get(step)
         return self.logical_bytes / seconds / 1e9 if seconds else None
 
 
@@ -53,16 +63,21 @@ def measure(
     *,
     levels: Sequence[str] = LEVELS,
     peers: Collection[str] = PEERS,
+    detailed: bool = False,
+    limit_s: float = inf,
 ) -> list[Result]:
-    """Measure everyone on one component's frames. advance: told the bytes after every round."""
+    """Measure everyone on one component's frames. advance: told the bytes after every round.
+
+    detailed: our engine by itself too. limit_s: who has taken that long is not in the later rounds.
+    """
     blocks = join_blocks(frames)
     logical = sum(map(len, blocks))
     results: list[Result] = []
     with ExitStack() as stack:
-        racing: list[tuple[Candidate, Result, dict[str, list[float]]]] = []
+        racing: list[tuple[Candidate, Result, _Times]] = []
         makers = chain(
             [("memcpy", lambda: Memcpy(blocks))],
-            codec_candidates(frames, engine, levels),
+            codec_candidates(frames, engine, levels, detailed=detailed),
             open_peers(element, blocks, peers),
         )
         for name, make in makers:
@@ -75,11 +90,13 @@ def measure(
             # Each round begins with another one: none has the same one before it every time.
             first = number % len(racing)
             for candidate, result, times in racing[first:] + racing[:first]:
-                _run_steps(candidate, result, times)
+                if _total(times) < limit_s:
+                    _run_steps(candidate, result, times)
             advance(logical)
         for _, result, times in racing:
             if result.failure is None:
-                result.seconds = {step: median(seconds) for step, seconds in times.items()}
+                result.seconds = {step: sum(map(median, zip(*units, strict=True))) for step, units in times.items()}
+                result.least = {step: sum(map(min, zip(*units, strict=True))) for step, units in times.items()}
     return results
 
 
@@ -97,6 +114,7 @@ def sum_up(results: Sequence[Result]) -> list[Result]:
             total.stored_bytes += one.stored_bytes
             for step, seconds in one.seconds.items():
                 total.seconds[step] = total.seconds.get(step, 0.0) + seconds
+                total.least[step] = total.least.get(step, 0.0) + one.least[step]
         sums.append(total)
     return sums
 
@@ -114,7 +132,11 @@ def _opened(make: Maker, result: Result) -> tuple[Candidate | None, Result]:
     return candidate, result
 
 
-def _run_steps(candidate: Candidate, result: Result, times: dict[str, list[float]]) -> None:
+def _total(times: _Times) -> float:
+    return sum(sum(units) for rounds in times.values() for units in rounds)
+
+
+def _run_steps(candidate: Candidate, result: Result, times: _Times) -> None:
     if result.failure is not None:
         return
     try:

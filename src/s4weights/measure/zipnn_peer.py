@@ -45,8 +45,8 @@ class ZipnnPeer:
     def steps(self) -> dict[str, Step]:
         """See Candidate."""
         return {
-            ENCODE: lambda: float(self._ask("encode")["seconds"]),
-            DECODE: lambda: float(self._ask("decode")["seconds"]),
+            ENCODE: lambda: self._ask("encode")["seconds"],
+            DECODE: lambda: self._ask("decode")["seconds"],
         }
 
     def stored_bytes(self) -> int:

@@ -140,6 +140,14 @@ async def test_a_part_that_is_copied_has_one_too(service, checkpoint, kind):
     assert done["ChecksumSHA256"].endswith("-1")
 
 
+async def test_a_copy_tells_the_checksum_of_the_whole(service, checkpoint):
+    await service.call("put_object", Bucket=BUCKET, Key="source", Body=checkpoint, ChecksumAlgorithm="CRC32")
+    copied = await service.call("copy_object", Bucket=BUCKET, Key="k", CopySource=f"{BUCKET}/source")
+    assert copied["CopyObjectResult"]["ChecksumCRC32"] == checksum("CRC32", checkpoint)
+    found = await service.call("head_object", Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
+    assert found["ChecksumCRC32"] == checksum("CRC32", checkpoint)
+
+
 async def refused(service, operation, **parameters) -> str:
     with pytest.raises(ClientError) as error:
         await service.call(operation, Bucket=BUCKET, Key="k", **parameters)

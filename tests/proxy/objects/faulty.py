@@ -14,6 +14,8 @@ class FaultyUpstream(DirectoryUpstream):
 
     unreachable_completes = 0
     lost_completes = 0
+    unanswered_completes = 0
+    _was_unanswered = False
     unreachable_puts = 0
     broken_gets = 0
     refused_gets: str = ""
@@ -23,11 +25,19 @@ class FaultyUpstream(DirectoryUpstream):
         if self.unreachable_completes:
             self.unreachable_completes -= 1
             raise UpstreamError("no answer")
+        if self._was_unanswered:
+            # S3 compares conditions before it looks for the upload.
+            self._was_unanswered = False
+            raise S3Error("PreconditionFailed")
         stored = await super().complete_upload(*arguments, **options)
         if self.lost_completes:
             # The client library repeats a call whose answer was lost; the second one finds no upload.
             self.lost_completes -= 1
             raise S3Error("NoSuchUpload")
+        if self.unanswered_completes:
+            self.unanswered_completes -= 1
+            self._was_unanswered = True
+            raise UpstreamError("no answer")
         return stored
 
     async def put(self, *arguments, **options):

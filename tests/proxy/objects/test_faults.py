@@ -79,6 +79,19 @@ async def test_a_complete_whose_answer_was_lost_is_found_done(objects, upstream,
     await assert_nothing_left(objects, upstream)
 
 
+@pytest.mark.parametrize("kind", ["checkpoint", "noise"])
+async def test_a_first_write_whose_answer_was_lost_does_not_stand_in_its_own_way(objects, upstream, checkpoint, kind):
+    data = checkpoint if kind == "checkpoint" else os.urandom(20 * MIB)
+    upload_id, sent = await send_parts(objects, data)
+    upstream.unanswered_completes = 1
+    first = Conditions(if_none_match="*")
+    await objects.complete(BUCKET, "k", upload_id, sent, first)
+    assert await read_all(objects, "k") == data
+    upload_id, sent = await send_parts(objects, data)
+    with pytest.raises(S3Error, match="PreconditionFailed"):
+        await objects.complete(BUCKET, "k", upload_id, sent, first)
+
+
 async def test_a_put_whose_complete_was_lost_is_found_done(objects, upstream, checkpoint):
     upstream.lost_completes = 1
     await objects.put(BUCKET, "k", body(checkpoint), len(checkpoint), {})
