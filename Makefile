@@ -5,6 +5,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\
   $(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(p))))
 TORCH ?= torch==2.13.0
 JOBS ?= 2
+PEERS ?= zipnn==0.5.4 openzl==0.3.0 pcodec==1.1.0 blosc2==4.14.1
 
 BIN := .venv/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
@@ -46,7 +47,7 @@ format: .venv/installed
 stubs: .venv/installed
 	$(BIN)/python tests/check_stub.py --write
 
-bench: .venv/installed
+bench: .venv/peers
 	$(BIN)/python benchmarks/run_all.py
 
 .venv/bin/python:
@@ -62,6 +63,11 @@ bench: .venv/installed
 
 .venv/installed: .venv/tools pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[proxy,torch]"
+	touch $@
+
+# What the codec is compared with, in the versions that the tables name.
+.venv/peers: .venv/installed
+	$(BIN)/python -m pip install --quiet $(PEERS)
 	touch $@
 
 # Clients in their newest versions, apart: their botocore pins disagree with each other and with aioboto3.

@@ -42,3 +42,12 @@ def write_section(title: str, text: str) -> None:
     after = rest.partition("\n## ")
     tail = f"\n## {after[2]}" if after[1] else ""
     RESULTS.write_text(f"{before.rstrip()}\n\n## {title}\n\n{text.strip()}\n{tail}", encoding="utf-8")
+
+
+def drop_section(title: str) -> None:
+    """Remove a section, where it is there."""
+    current = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else _HEAD
+    before, found, rest = current.partition(f"\n## {title}\n")
+    if found:
+        _, more, tail = rest.partition("\n## ")
+        RESULTS.write_text(f"{before.rstrip()}\n{more}{tail}", encoding="utf-8")

@@ -7,13 +7,24 @@ Kernels of the codec. Buffers are C-contiguous; the GIL is released while they w
 def crc32c(data: object, initial: int = 0) -> int:
     """CRC32C (RFC 3720); initial continues an earlier one."""
 
-def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str) -> tuple[bool, int, list[int], bytes] | None:
+def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str, huffman: bool) -> tuple[bool, int, list[int], bytes] | None:
     """
     (predicted, rotation, modes, payload) of a frame, or None where it is not smaller.
     """
 
 def decode_payload(payload: object, width: int, octave_bits: int, rotation: int, predicted: bool, logical_bytes: int) -> bytes:
     """The frame. Raises ValueError on damage."""
+
+def encode_bound_bytes(frame_bytes: int, width: int) -> int:
+    """Room that encode_payload_into needs."""
+
+def encode_payload_into(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str, huffman: bool, out: object) -> tuple[bool, int, list[int], int] | None:
+    """encode_payload into out; the last member is the payload's length."""
+
+def decode_payload_into(payload: object, width: int, octave_bits: int, rotation: int, predicted: bool, out: object) -> None:
+    """
+    decode_payload into out, which is the whole frame. Its bytes are undefined after an error.
+    """
 
 def verify_payload(payload: object, width: int, octave_bits: int, rotation: int, predicted: bool, frame: object) -> bool:
     """Whether the payload decodes to just this frame."""

@@ -6,7 +6,9 @@ histogram (Rissanen's minimum description length).
 
 from __future__ import annotations
 
+import math
 import zlib
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,16 +29,19 @@ _INTEGERS: Final = {
     ElementType.F32: ElementType.I32,
     ElementType.F64: ElementType.I64,
 }
-_INTEGER_WEIGHT: Final = 1.03
+_INTEGER_WEIGHT: Final = 1.06
 # A type has to save this part of the bytes, and of what they code to without one.
 _MAX_RATIO: Final = 0.94
 # Bits of entropy in the last plane. That of bf16 is an exponent (2 to 3 in practice); that of fp16 also has mantissa bits.
 _BF16_MAX_BITS: Final = 4.2
 # Nor much more than one that finds repetitions makes of them; fp64 saves no more than this.
 _MAX_RATIO_TO_DEFLATE: Final = 0.98
-# Bits of entropy in a byte that holds most of an exponent, with or without the sign; zeros and mantissas lie outside.
-_EXPONENT_BITS: Final = (0.3, 7.0)
-
+# Numbers seldom repeat themselves, text, tables and code do: more of that in all of the body than in a sample.
+_MIN_DEFLATE_RATIO: Final = 0.8
+# Bits of entropy in a byte: below, it is nearly always the same; above, it is a mantissa's. Between them lies what holds most
+# of an exponent, one byte of an element or two; in records of several fields there are more of it.
+_CONSTANT_BITS: Final = 0.3
+_MANTISSA_BITS: Final = 6.3
 _COLUMNS: Final = 8
 
 _Octets: TypeAlias = npt.NDArray[np.uint8]
@@ -74,13 +79,17 @@ def find_elements(sample: Buffer, offset: int, before: Elements = NONE) -> Eleme
         return before
     untyped = _bits(whole)
     # Whatever the type, its planes are these columns with the bits of a sign moved: most bodies end here.
-    if min(_bits(_folded(columns, width)) for width in (2, 4, 8)) > _MAX_RATIO * untyped:
+    if min(_bits(_folded(columns, 2)), _bits(columns)) > _MAX_RATIO * untyped:
         return NONE
     deflated = 8 * len(zlib.compress(octets.tobytes(), 1))
+    if deflated < _MIN_DEFLATE_RATIO * untyped:
+        return NONE
     best, least = NONE, min(_MAX_RATIO * untyped, _MAX_RATIO_TO_DEFLATE * deflated) / len(octets)
     lowest = float("inf")
     for element, weight in _CANDIDATES.items():
         step = _step(_folded(columns, element.width), offset)
+        if step is None:
+            continue
         planes = _planes(octets[(step - offset) % element.width :], element)
         counts, bytes_as_they_lie = _count(planes), _folded(columns, element.width)
         share, as_integers = _bits(counts) / planes.size, _bits(bytes_as_they_lie) / len(octets)
@@ -123,13 +132,24 @@ def _folded(columns: _Counts, width: int) -> _Counts:
     return folded
 
 
-def _step(columns: _Counts, offset: int) -> int:
-    """An element ends with the byte that holds its exponent. Where none does, elements lie at multiples of their width."""
+def _step(columns: _Counts, offset: int) -> int | None:
+    """An element ends with the byte that holds its exponent; without one, elements lie at multiples of their width.
+
+    None where the bytes are not those of numbers.
+    """
     width, n = len(columns), int(columns[0].sum())
     entropies = (_C_LOG_C[n] - _C_LOG_C[columns].sum(axis=1)) / n
-    low, high = _EXPONENT_BITS
-    likely = np.flatnonzero((entropies > low) & (entropies < high))
-    return int(offset + likely[entropies[likely].argmin()] + 1) % width if len(likely) else 0
+    between = np.flatnonzero((entropies > _CONSTANT_BITS) & (entropies < _MANTISSA_BITS))
+    if len(between) == 0:
+        last = -offset - 1
+    elif len(between) == 1:
+        last = between[0]
+    else:
+        # Of fp64 the byte below holds four bits of each.
+        last = between[entropies[between].argmin()]
+        if width < 8 or len(between) > 2 or (last - 1) % width not in between:
+            return None
+    return int(offset + last + 1) % width if entropies.max() > _MANTISSA_BITS else None
 
 
 def _planes(octets: _Octets, element: ElementType) -> _Octets:
@@ -150,9 +170,14 @@ def _count(columns: _Octets) -> _Counts:
 def _bits(counts: _Counts) -> float:
     """Of all planes together, none of them longer than it is."""
     n = int(counts[0].sum())
-    symbols = np.count_nonzero(counts, axis=1)
-    lengths = _C_LOG_C[n] - _C_LOG_C[counts].sum(axis=1) + symbols / 2 * np.log2(n)
+    lengths = float(_C_LOG_C[n]) - _saved_bits(n)[counts].sum(axis=1)
     return float(np.minimum(lengths, 8 * n).sum())
+
+
+@lru_cache(maxsize=16)
+def _saved_bits(n: int) -> npt.NDArray[np.float64]:
+    """By a symbol of each count in a plane of n, less its own share of the histogram."""
+    return _C_LOG_C - np.sign(np.arange(SAMPLE_BYTES + 1)) * (math.log2(n) / 2)
 
 
 def _named(element: ElementType, counts: _Counts) -> ElementType:

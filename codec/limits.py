@@ -21,8 +21,9 @@ MIN_TENSOR_FRAME_BYTES: Final = 64 << 10
 # Below this, columns are taken together with the dimension before them: convolutions end in 3 x 3.
 MIN_COLUMNS: Final = 16
 
-# What `sniff` looks at. A torch.save zip names its first entry within 30 + 65535 bytes, in practice in 200.
-SNIFF_BYTES: Final = 4 << 10
+# What `sniff` looks at. A torch.save zip names its first entry within 30 + 65535 bytes, in practice in 200; in front of the
+# numbers of a format that we do not know may lie a header.
+SNIFF_BYTES: Final = 64 << 10
 
 # Headers in the wild reach 126 MB (1.29 million tensors).
 MAX_SAFETENSORS_HEADER_BYTES: Final = 128 << 20

@@ -1,4 +1,4 @@
-"""What a body is, from its first bytes alone; never from its name."""
+"""What a body is, from its first bytes alone: by the beginning of its format, else by content; never by its name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
+from .content import SAMPLE_BYTES, find_elements
 from .limits import MAX_SAFETENSORS_HEADER_BYTES, SNIFF_BYTES
 from .types import CONTAINER_MAGIC, Buffer, Kind
 
@@ -29,6 +30,8 @@ _LEGACY_STARTS: Final = tuple(
 )
 _LEGACY_MAGIC: Final = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
 _JSON_SPACE: Final = b" \t\r\n"
+# Samples that are looked at for elements, from the first bytes to the last: enough to step over a header, or a hole.
+_SAMPLES: Final = 5
 
 
 def sniff(head: Buffer, *, complete: bool = False) -> Kind | None:
@@ -44,7 +47,7 @@ def sniff(head: Buffer, *, complete: bool = False) -> Kind | None:
             return None
         if kind not in (None, Kind.UNKNOWN):
             return kind
-    return Kind.UNKNOWN
+    return Kind.ELEMENTS if _holds_elements(data) else Kind.UNKNOWN
 
 
 def _container(data: bytes) -> Kind | None:
@@ -87,6 +90,21 @@ def _safetensors(data: bytes) -> Kind | None:
     if not text:
         return None
     return Kind.SAFETENSORS if text.startswith(b"{") else Kind.UNKNOWN
+
+
+def _holds_elements(data: bytes) -> bool:
+    """Whether most samples are floats."""
+    last = len(data) // SAMPLE_BYTES - 1
+    if last < 0:
+        return False
+    places = sorted({last * number // (_SAMPLES - 1) * SAMPLE_BYTES for number in range(_SAMPLES)})
+    untyped = 0
+    for at in places:
+        # Tables of integers stand at the front of much that is no checkpoint.
+        untyped += not find_elements(data[at : at + SAMPLE_BYTES], at).element.is_float
+        if 2 * untyped > len(places):
+            return False
+    return True
 
 
 def _starts(data: bytes, magic: bytes, kind: Kind) -> Kind | None:

@@ -34,6 +34,23 @@ class View {
   Py_buffer view_{};
 };
 
+// A writable C-contiguous buffer.
+class Room {
+ public:
+  explicit Room(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) throw nb::python_error();
+  }
+  ~Room() { PyBuffer_Release(&view_); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  std::span<std::uint8_t> bytes() const {
+    return {static_cast<std::uint8_t*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
 // A bytes object that is filled before anybody else sees it.
 struct Output {
   explicit Output(std::size_t size)
@@ -125,15 +142,25 @@ std::uint32_t crc32c(nb::handle data, std::uint32_t initial) {
   return s4::crc32c(view.bytes(), initial);
 }
 
-nb::object encode_payload(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
-                          std::uint32_t column, const std::string& level) {
-  const View view(frame);
-  const Bytes bytes = view.bytes();
+s4::FrameInput frame_input(Bytes bytes, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
+                           std::uint32_t column, const std::string& level, bool huffman) {
   check_layout({width, octave_bits, octave_bits != 0 ? 1U : 0U, false}, bytes.size());
   if (columns != 0 && column >= columns) throw nb::value_error("column: expected one of columns");
-  const s4::FrameInput input{bytes, width, octave_bits, {columns, column}, level_of(level)};
-  if (bytes.empty()) return nb::none();
-  Output out(s4::encode_bound_bytes(bytes.size(), width));
+  return {bytes, width, octave_bits, {columns, column}, {level_of(level), huffman}};
+}
+
+std::vector<int> modes_of(const s4::EncodedPayload& result, std::size_t width) {
+  std::vector<int> modes;
+  for (std::size_t k = 0; k < width; ++k) modes.push_back(static_cast<int>(result.modes[k]));
+  return modes;
+}
+
+nb::object encode_payload(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
+                          std::uint32_t column, const std::string& level, bool huffman) {
+  const View view(frame);
+  const s4::FrameInput input = frame_input(view.bytes(), width, octave_bits, columns, column, level, huffman);
+  if (input.bytes.empty()) return nb::none();
+  Output out(s4::encode_bound_bytes(input.bytes.size(), width));
   const auto room = out.bytes();
   s4::EncodedPayload result;
   {
@@ -141,9 +168,35 @@ nb::object encode_payload(nb::handle frame, std::size_t width, std::size_t octav
     result = s4::encode_payload(input, room, workspace());
   }
   if (result.bytes == 0) return nb::none();
-  std::vector<int> modes;
-  for (std::size_t k = 0; k < width; ++k) modes.push_back(static_cast<int>(result.modes[k]));
-  return nb::make_tuple(result.predicted, result.rotation, modes, out.cut(result.bytes));
+  return nb::make_tuple(result.predicted, result.rotation, modes_of(result, width), out.cut(result.bytes));
+}
+
+nb::object encode_payload_into(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
+                               std::uint32_t column, const std::string& level, bool huffman, nb::handle out) {
+  const View view(frame);
+  const Room room(out);
+  const s4::FrameInput input = frame_input(view.bytes(), width, octave_bits, columns, column, level, huffman);
+  if (input.bytes.empty()) return nb::none();
+  const std::size_t bound = s4::encode_bound_bytes(input.bytes.size(), width);
+  if (room.bytes().size() < bound) {
+    throw nb::value_error(("out: expected room for " + std::to_string(bound) + " bytes").c_str());
+  }
+  s4::EncodedPayload result;
+  {
+    const nb::gil_scoped_release released;
+    result = s4::encode_payload(input, room.bytes(), workspace());
+  }
+  if (result.bytes == 0) return nb::none();
+  return nb::make_tuple(result.predicted, result.rotation, modes_of(result, width), result.bytes);
+}
+
+void decode_to(Bytes payload, const s4::PayloadLayout& layout, std::span<std::uint8_t> frame) {
+  s4::PayloadFault fault;
+  {
+    const nb::gil_scoped_release released;
+    fault = s4::decode_payload(payload, layout, frame, workspace());
+  }
+  if (fault.error != s4::PayloadError::kNone) throw nb::value_error(describe(fault).c_str());
 }
 
 nb::bytes decode_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
@@ -152,14 +205,17 @@ nb::bytes decode_payload(nb::handle payload, std::size_t width, std::size_t octa
   const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
   check_layout(layout, logical_bytes);
   Output out(logical_bytes);
-  const auto frame = out.bytes();
-  s4::PayloadFault fault;
-  {
-    const nb::gil_scoped_release released;
-    fault = s4::decode_payload(view.bytes(), layout, frame, workspace());
-  }
-  if (fault.error != s4::PayloadError::kNone) throw nb::value_error(describe(fault).c_str());
+  decode_to(view.bytes(), layout, out.bytes());
   return out.object;
+}
+
+void decode_payload_into(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
+                         bool predicted, nb::handle out) {
+  const View view(payload);
+  const Room room(out);
+  const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
+  check_layout(layout, room.bytes().size());
+  decode_to(view.bytes(), layout, room.bytes());
 }
 
 bool verify_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
@@ -185,11 +241,23 @@ NB_MODULE(_native, m) {
   m.def("crc32c", &crc32c, "data"_a, "initial"_a = 0, "CRC32C (RFC 3720); initial continues an earlier one.");
   m.def(
       "encode_payload", &encode_payload, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a, "level"_a,
-      nb::sig("def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str) "
+      "huffman"_a,
+      nb::sig("def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str, "
+              "huffman: bool) "
               "-> tuple[bool, int, list[int], bytes] | None"),
       "(predicted, rotation, modes, payload) of a frame, or None where it is not smaller.");
   m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
         "logical_bytes"_a, "The frame. Raises ValueError on damage.");
+  m.def("encode_bound_bytes", &s4::encode_bound_bytes, "frame_bytes"_a, "width"_a,
+        "Room that encode_payload_into needs.");
+  m.def("encode_payload_into", &encode_payload_into, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a,
+        "level"_a, "huffman"_a, "out"_a,
+        nb::sig("def encode_payload_into(frame: object, width: int, octave_bits: int, columns: int, column: int, "
+                "level: str, huffman: bool, out: object) -> tuple[bool, int, list[int], int] | None"),
+        "encode_payload into out; the last member is the payload's length.");
+  m.def("decode_payload_into", &decode_payload_into, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a,
+        "predicted"_a, "out"_a,
+        "decode_payload into out, which is the whole frame. Its bytes are undefined after an error.");
   m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
         "frame"_a, "Whether the payload decodes to just this frame.");
   m.def("set_simd", &set_simd, "name"_a, "Use `scalar` or `avx2`, as far as the machine has it. Returns what is used.");

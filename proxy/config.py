@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from s4weights.codec.errors import ConfigError
+from s4weights.codec.types import Level
 
 PREFIX: Final = "S4W_"
 MASK: Final = "********"
@@ -42,6 +43,8 @@ class Settings:
     """auto, or passthrough: store new bodies as they come (containers are still read)."""
     engine: str = "auto"
     """auto, native or reference."""
+    level: str = "balanced"
+    """fast (never the bottleneck), balanced or small (everything that gains)."""
     threads: int = 0
     """Codec threads; 0: one a processor."""
     memory_bytes: int = 768 << 20
@@ -62,6 +65,7 @@ class Settings:
     def __post_init__(self) -> None:
         _check_choice("mode", self.mode, ("auto", "passthrough"))
         _check_choice("engine", self.engine, ("auto", "native", "reference"))
+        _check_choice("level", self.level, tuple(level.value for level in Level))
         _check_choice("log_level", self.log_level.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
         _check_at_least("threads", self.threads, 0)
         _check_at_least("memory_bytes", self.memory_bytes, 1)

@@ -24,13 +24,19 @@ class NativeEngine:
 
     name = "native"
 
+    def __init__(self, *, huffman: bool = True) -> None:
+        """huffman: False writes rANS instead, as a GPU does."""
+        self._huffman = huffman
+
     def encode(
         self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
     ) -> EncodedPayload:
         """See Engine."""
         if element is ElementType.BYTES:
             return encode_untyped(data, level)
-        coded = _native.encode_payload(data, element.width, element.octave_bits, grid.columns, grid.column, level.value)
+        coded = _native.encode_payload(
+            data, element.width, element.octave_bits, grid.columns, grid.column, level.value, self._huffman
+        )
         if coded is None:
             return better_untyped(raw_payload(data, element), data, element, level)
         predicted, rotation, modes, payload = coded

@@ -18,6 +18,10 @@ from .interface import EncodedPayload
 _DESCRIPTOR: Final = struct.Struct("<B3sI")
 DESCRIPTOR_BYTES: Final = _DESCRIPTOR.size
 
+# Rotary tables, tiled masks and copies of rows repeat; noise does not repeat 64 bytes.
+_REPEATED_BYTES: Final = 64
+_REPEATED_WITHIN_BYTES: Final = 1 << 15
+
 _ZSTD_EFFORT: Final = {Level.FAST: 1, Level.BALANCED: 3, Level.SMALL: 12}
 
 CodedPlane = tuple[Mode, Buffer]
@@ -114,8 +118,8 @@ def decode_named(mode: Mode, stored: Buffer, n: int, where: str) -> Buffer:
 
 
 def better_untyped(coded: EncodedPayload, data: Buffer, element: ElementType, level: Level) -> EncodedPayload:
-    """The smaller of a typed frame's payload and of the same bytes' without a type."""
-    if element.is_float or level is Level.FAST:
+    """The smaller of a typed frame's payload and of the same bytes' without a type; floats only where they repeat."""
+    if level is Level.FAST or (element.is_float and not _repeats(data)):
         return coded
     untyped = encode_untyped(data, level)
     return untyped if len(untyped.payload) < len(coded.payload) else coded
@@ -128,3 +132,9 @@ def _encode_bytes(data: Buffer, level: Level) -> CodedPlane:
         return Mode.RAW, data
     stored = zstd.encode(data, _ZSTD_EFFORT[level])
     return (Mode.ZSTD, stored) if len(stored) < len(data) else (Mode.RAW, data)
+
+
+def _repeats(data: Buffer) -> bool:
+    """Whether a frame's first bytes come again, and not at once."""
+    start = bytes(memoryview(data)[:_REPEATED_WITHIN_BYTES])
+    return start.find(start[:_REPEATED_BYTES], 1) >= _REPEATED_BYTES

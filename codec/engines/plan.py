@@ -14,10 +14,10 @@ from ..levels import Levels, Numbers
 from ..planes import split_planes
 from ..types import Buffer, ElementType, Grid, Layout, Level
 from .payload import DESCRIPTOR_BYTES
-from .plane_modes import Choice, choose_mode
+from .plane_modes import Choice, Effort, choose_mode
 
 _SAMPLE_ALL: Final = 16_384
-_RUN: Final = 256
+_RUN: Final = 128
 # So many runs are looked at, each at another place of its share.
 _RUNS: Final = 32
 _SHIFT: Final = 13
@@ -43,16 +43,16 @@ class Plan:
         return planes + levels.HEAD_BYTES + (grid_bytes if self.levels.grid.columns else 0)
 
 
-def make_plan(data: Buffer, element: ElementType, grid: Grid, level: Level) -> Plan:
+def make_plan(data: Buffer, element: ElementType, grid: Grid, effort: Effort) -> Plan:
     """The plan with the smallest estimate, the first of equals. data: n elements with a type."""
     n = len(data) // element.width
     index = sample_index(n)
     sample = np.frombuffer(data, dtype=f"<u{element.width}")[index].tobytes()
     plans = []
-    for used, layout in _candidates(data, element, grid, level, sample, index):
+    for used, layout in _candidates(data, element, grid, effort.level, sample, index):
         shifted = sample if used is None else levels.subtract(sample, element, used.predict(element, index))
         planes = split_planes(shifted, element, layout)
-        choices = tuple(choose_mode(Sample(histogram(plane), n), level) for plane in planes)
+        choices = tuple(choose_mode(Sample(histogram(plane), n), effort) for plane in planes)
         plans.append(Plan(used, layout, choices))
     return min(plans, key=lambda plan: plan.estimate)
 

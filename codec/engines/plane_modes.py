@@ -29,7 +29,15 @@ class Choice:
     encode: Callable[[Buffer, Callable[[int], int]], bytes | None]
 
 
-def choose_mode(sample: Sample, level: Level) -> Choice:
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """huffman: whether `balanced` may use it."""
+
+    level: Level
+    huffman: bool = True
+
+
+def choose_mode(sample: Sample, effort: Effort) -> Choice:
     """A slower mode must gain more than a part of the plane's n bytes over a quicker one."""
     n = sample.n
     is_whole = sample.total == n
@@ -37,21 +45,21 @@ def choose_mode(sample: Sample, level: Level) -> Choice:
     few_bits = bits.fit(sample)
     if (estimate := few_bits.estimate(sample)) < best.estimate:
         best = Choice(Mode.BITS, estimate, is_whole, few_bits.encode)
-    if level is Level.FAST:
+    if effort.level is Level.FAST:
         window = nibbles.fit(sample)
         estimate = window.estimate(sample)
         return Choice(Mode.NIBBLES, estimate, is_whole, window.encode) if estimate + n // 64 < best.estimate else best
     promised = rans.promise(sample)
-    if promised + n // (512 if level is Level.SMALL else 128) >= best.estimate:
+    if promised + n // (512 if effort.level is Level.SMALL else 128) >= best.estimate:
         return best
-    if level is Level.BALANCED and (tree := huffman.fit(sample)) is not None:
+    if effort.level is Level.BALANCED and effort.huffman and (tree := huffman.fit(sample)) is not None:
         estimate = tree.estimate(sample)
         if estimate + n // 128 < best.estimate and estimate <= promised + n // 32:
             return Choice(Mode.HUFFMAN, estimate, is_whole, tree.encode)
     return Choice(Mode.RANS, promised, is_whole, lambda plane, most: rans.encode(plane))
 
 
-def encode_plane(plane: Buffer, choice: Choice, level: Level) -> tuple[Mode, Buffer]:
+def encode_plane(plane: Buffer, choice: Choice, effort: Effort) -> tuple[Mode, Buffer]:
     """Mode and stored bytes; chosen again from the whole plane where it is not what the sample promised."""
     if choice.mode is Mode.RAW:
         return Mode.RAW, plane
@@ -63,7 +71,7 @@ def encode_plane(plane: Buffer, choice: Choice, level: Level) -> tuple[Mode, Buf
         return mode, stored
     if choice.is_whole:
         return Mode.RAW, plane
-    return encode_plane(plane, choose_mode(Sample(histogram(plane), len(plane)), level), level)
+    return encode_plane(plane, choose_mode(Sample(histogram(plane), len(plane)), effort), effort)
 
 
 def encode_level_planes(planes: Sequence[Buffer]) -> list[tuple[Mode, Buffer]]:

@@ -21,7 +21,7 @@ from .payload import (
     read_planes,
 )
 from .plan import Plan, make_plan
-from .plane_modes import encode_level_planes, encode_plane
+from .plane_modes import Effort, encode_level_planes, encode_plane
 
 
 class ReferenceEngine:
@@ -29,13 +29,18 @@ class ReferenceEngine:
 
     name = "reference"
 
+    def __init__(self, *, huffman: bool = True) -> None:
+        """huffman: False writes rANS instead, as a GPU does."""
+        self._huffman = huffman
+
     def encode(
         self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
     ) -> EncodedPayload:
         """See Engine."""
         if element is ElementType.BYTES:
             return encode_untyped(data, level)
-        coded = _encode_planned(data, element, make_plan(data, element, grid, level), level)
+        effort = Effort(level, self._huffman)
+        coded = _encode_planned(data, element, make_plan(data, element, grid, effort), effort)
         return better_untyped(coded, data, element, level)
 
     def decode(
@@ -68,7 +73,7 @@ class ReferenceEngine:
         return decoded == data
 
 
-def _encode_planned(data: Buffer, element: ElementType, plan: Plan, level: Level) -> EncodedPayload:
+def _encode_planned(data: Buffer, element: ElementType, plan: Plan, effort: Effort) -> EncodedPayload:
     head, level_planes, predictor = b"", [], Predictor.NONE
     rest = data
     if plan.levels is not None:
@@ -77,7 +82,7 @@ def _encode_planned(data: Buffer, element: ElementType, plan: Plan, level: Level
         predicted = plan.levels.predict(element, np.arange(len(data) // element.width))
         rest = levels.subtract(data, element, predicted)
     planes = split_planes(rest, element, plan.layout)
-    coded = [encode_plane(plane, choice, level) for plane, choice in zip(planes, plan.choices, strict=True)]
+    coded = [encode_plane(plane, choice, effort) for plane, choice in zip(planes, plan.choices, strict=True)]
     payload = join_payload(head, [*encode_level_planes(level_planes), *coded])
     if len(payload) >= len(data):
         return raw_payload(data, element)

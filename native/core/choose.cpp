@@ -10,7 +10,7 @@ namespace s4 {
 namespace {
 
 constexpr std::size_t kWholeSample = 16384;
-constexpr std::size_t kSampleBlock = 256;
+constexpr std::size_t kSampleBlock = 128;
 constexpr std::size_t kSampleBlocks = 32;
 constexpr std::size_t kSampleShift = 13;
 constexpr std::size_t kBalancedProducts = 4;
@@ -56,21 +56,21 @@ class Chooser {
     const bool floats = input_.octave_bits != 0;
     std::uint64_t least = UINT64_MAX;
     Levels none;
-    if (!floats || input_.level == Level::kFast) {
+    if (!floats || input_.effort.level == Level::kFast) {
       try_candidate({false, false, floats ? std::size_t{1} : 0}, none, least, best);
       return;
     }
     const bool doubles = input_.width == 8;
-    const std::size_t last = input_.level == Level::kSmall || doubles ? 3 : 0;
-    const std::size_t first = doubles && input_.level == Level::kBalanced ? 3 : 0;
+    const std::size_t last = input_.effort.level == Level::kSmall || doubles ? 3 : 0;
+    const std::size_t first = doubles && input_.effort.level == Level::kBalanced ? 3 : 0;
     if (first == 0) try_candidate({false, false, 1}, none, least, best);
     try_shifts(none, false, std::max<std::size_t>(first, 1), last, least, best);
     Levels levels;
     const Floats frame{input_.bytes.data(), input_.elements(), input_.width, input_.octave_bits};
-    const std::size_t max_products = input_.level == Level::kSmall ? kMaxProducts : kBalancedProducts;
+    const std::size_t max_products = input_.effort.level == Level::kSmall ? kMaxProducts : kBalancedProducts;
     if (input_.grid.columns == 0 || !make_levels(frame, input_.grid, max_products, levels)) return;
     if (first == 0) try_candidate({true, true, 1}, levels, least, best);
-    if (input_.level == Level::kBalanced && !doubles) {
+    if (input_.effort.level == Level::kBalanced && !doubles) {
       if (levels.products != 0) try_shifts(levels, true, 2, 2, least, best);
       return;
     }
@@ -120,7 +120,7 @@ class Chooser {
     for (std::size_t k = 0; k < input_.width; ++k) {
       Counts counts{};
       add_histogram({room_.data() + k * runs_.size(), runs_.size()}, counts);
-      choose_plane_code(counts, n, input_.level, tried_[k]);
+      choose_plane_code(counts, n, input_.effort, tried_[k]);
       estimate += tried_[k].estimate + 8;
     }
     if (estimate >= least) return;

@@ -13,7 +13,7 @@ struct FrameInput {
   std::size_t width;
   std::size_t octave_bits;
   Grid grid;
-  Level level;
+  Effort effort;
 
   std::size_t elements() const noexcept { return bytes.size() / width; }
 };

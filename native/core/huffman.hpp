@@ -39,7 +39,9 @@ constexpr std::size_t huffman_bound_bytes(std::size_t m) noexcept { return m * k
 std::size_t encode_huffman_block(const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::uint8_t* out,
                                  std::array<std::size_t, kStreams>& lengths, BlockExceptions& exceptions) noexcept;
 
-// An entry for each 11 bits to come: up to six symbols in the low bytes, their number in byte 6, their bits in byte 7.
+inline constexpr std::size_t kMaxLookupSymbols = 6;
+
+// An entry for each 11 bits to come: up to six symbols in the low bytes, their bits in byte 6, their number in byte 7.
 struct HuffmanDecodeTable {
   std::array<std::uint64_t, 1U << kMaxCodeBits> entries;
   std::array<std::uint8_t, 256> lengths;  // by symbol

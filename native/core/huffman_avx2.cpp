@@ -6,6 +6,9 @@
 
 #include "bit_writer.hpp"
 
+#define S4_HUFFMAN_NAMESPACE avx2
+#include "huffman_loops.hpp"
+
 namespace s4 {
 namespace {
 
@@ -157,6 +160,12 @@ std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<cons
     writer.put(code.codes[coded], code.lengths[coded]);
   }
   return writer.finish();
+}
+
+PlaneError decode_huffman_block_avx2(const HuffmanDecodeTable& table, std::span<const std::uint8_t> streams,
+                                     const std::array<std::size_t, kStreams>& lengths, std::size_t readable,
+                                     std::span<std::uint8_t> symbols) noexcept {
+  return avx2::decode_block(table, streams, lengths, readable, symbols);
 }
 
 }  // namespace s4

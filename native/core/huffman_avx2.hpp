@@ -8,4 +8,9 @@ namespace s4 {
 std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<const std::uint8_t> symbols,
                                          std::size_t start, std::uint8_t* out, BlockExceptions& exceptions) noexcept;
 
+// The twin of scalar::decode_block.
+PlaneError decode_huffman_block_avx2(const HuffmanDecodeTable& table, std::span<const std::uint8_t> streams,
+                                     const std::array<std::size_t, kStreams>& lengths, std::size_t readable,
+                                     std::span<std::uint8_t> symbols) noexcept;
+
 }  // namespace s4

@@ -296,7 +296,8 @@ void Prediction::get(std::size_t first, std::size_t count, std::uint16_t* out) c
       std::array<std::int16_t, kMaxProducts> factors{};
       for (std::size_t k = 0; k < levels_.products; ++k) factors[k] = levels_.rows[(1 + k) * row_count_ + row];
       kernels.predict(static_cast<std::uint16_t>(levels_.base + units), units_.data() + column, levels_.products,
-                      factors.data(), factors_.data() + column, c, 12 - octave_bits_, run, out);
+                      factors.data(), factors_.empty() ? nullptr : factors_.data() + column, c, 12 - octave_bits_, run,
+                      out);
     }
     out += run;
     count -= run;

@@ -95,7 +95,7 @@ class PlanesPass {
     }
     Counts counts{};
     for_blocks([&](std::size_t m) { add_histogram({workspace_.rooms[k].data(), m}, counts); });
-    choose_plane_code(counts, input_.elements(), input_.level, plane);
+    choose_plane_code(counts, input_.elements(), input_.effort, plane);
   }
 
   bool fits(std::size_t room) const noexcept {

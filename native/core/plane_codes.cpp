@@ -54,21 +54,21 @@ void take(PlaneCode& code, Mode mode, std::uint64_t estimate) noexcept {
 
 }  // namespace
 
-void choose_plane_code(const Counts& counts, std::size_t n, Level level, PlaneCode& code) noexcept {
+void choose_plane_code(const Counts& counts, std::size_t n, Effort effort, PlaneCode& code) noexcept {
   const Sample sample(counts, n);
   take(code, Mode::kRaw, n);
   code.exact = sample.total == n;
   code.bits = make_bits_code(counts);
   if (const std::uint64_t bits = bits_estimate(sample, code.bits); bits < n) take(code, Mode::kBits, bits);
   const std::uint64_t best = code.estimate;
-  if (level == Level::kFast) {
+  if (effort.level == Level::kFast) {
     const std::uint64_t nibbles = nibbles_estimate(sample, code.nibble_first);
     if (nibbles + n / 64 < best) take(code, Mode::kNibbles, nibbles);
     return;
   }
   const std::uint64_t rans = rans_estimate_bytes(counts, n);
-  if (rans + n / (level == Level::kSmall ? 512 : 128) >= best) return;
-  if (level == Level::kBalanced && make_huffman_code(counts, code.huffman)) {
+  if (rans + n / (effort.level == Level::kSmall ? 512 : 128) >= best) return;
+  if (effort.level == Level::kBalanced && effort.huffman && make_huffman_code(counts, code.huffman)) {
     const std::uint64_t huffman = huffman_estimate(sample, code.huffman);
     if (huffman + n / 128 < best && huffman <= rans + n / 32) return take(code, Mode::kHuffman, huffman);
   }

@@ -20,6 +20,12 @@ enum class Mode : std::uint8_t {
 
 enum class Level { kFast, kBalanced, kSmall };
 
+// huffman: whether `balanced` may use it.
+struct Effort {
+  Level level;
+  bool huffman;
+};
+
 // What is known of a plane before it is encoded. Constant planes are bits until they are seen whole.
 struct PlaneCode {
   Mode mode = Mode::kRaw;
@@ -30,7 +36,7 @@ struct PlaneCode {
   bool exact = false;          // made from the whole plane, not from a sample
 };
 
-// The best mode of a level for a plane of n symbols, from the histogram of a sample of it.
-void choose_plane_code(const Counts& counts, std::size_t n, Level level, PlaneCode& code) noexcept;
+// The best mode for a plane of n symbols, from the histogram of a sample of it.
+void choose_plane_code(const Counts& counts, std::size_t n, Effort effort, PlaneCode& code) noexcept;
 
 }  // namespace s4

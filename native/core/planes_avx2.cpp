@@ -167,7 +167,8 @@ bool join_steps(const PlaneLayout& layout, const ConstPlanePointers& planes, con
   const Rotation<Word> back_once(kBits - 1);
   __m256i differ = _mm256_setzero_si256();
   for (std::size_t i = 0; i < n; i += kStep) {
-    const auto x = join_step<Word, kPredicted>(back, back_once, predicted + i, planes, start + i);
+    const auto x =
+        join_step<Word, kPredicted>(back, back_once, kPredicted ? predicted + i : nullptr, planes, start + i);
     for (std::size_t k = 0; k < Lanes<Word>::kVectors; ++k) {
       const std::size_t at = i * sizeof(Word) + 32 * k;
       if constexpr (kCompare) {

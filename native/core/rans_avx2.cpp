@@ -26,10 +26,24 @@ constexpr Spread make_spread() {
 
 alignas(32) constexpr Spread kSpread = make_spread();
 
+// Eight entries. A gather instruction takes more steps than this on many processors.
+inline __m256i look_up(const RansDecodeTable& table, __m256i slots) noexcept {
+  const __m128i low = _mm256_castsi256_si128(slots);
+  const __m128i high = _mm256_extracti128_si256(slots, 1);
+  const auto ab = static_cast<std::uint64_t>(_mm_cvtsi128_si64(low));
+  const auto cd = static_cast<std::uint64_t>(_mm_extract_epi64(low, 1));
+  const auto ef = static_cast<std::uint64_t>(_mm_cvtsi128_si64(high));
+  const auto gh = static_cast<std::uint64_t>(_mm_extract_epi64(high, 1));
+  const auto at = [&](std::uint64_t slot) { return static_cast<int>(table[slot]); };
+  const __m128i first = _mm_setr_epi32(at(ab & 0xFFFFFFFF), at(ab >> 32), at(cd & 0xFFFFFFFF), at(cd >> 32));
+  const __m128i second = _mm_setr_epi32(at(ef & 0xFFFFFFFF), at(ef >> 32), at(gh & 0xFFFFFFFF), at(gh >> 32));
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1);
+}
+
 // One symbol of eight lanes. words must have 16 readable bytes.
 inline __m256i decode_eight(const RansDecodeTable& table, __m256i& states, const std::uint8_t*& words) noexcept {
   const __m256i slot = _mm256_and_si256(states, _mm256_set1_epi32(kScale - 1));
-  const __m256i entry = _mm256_i32gather_epi32(reinterpret_cast<const int*>(table.data()), slot, 4);
+  const __m256i entry = look_up(table, slot);
   const __m256i less_one = _mm256_and_si256(_mm256_srli_epi32(entry, 8), _mm256_set1_epi32(0xFFF));
   const __m256i frequency = _mm256_add_epi32(less_one, _mm256_set1_epi32(1));
   const __m256i high = _mm256_srli_epi32(states, kScaleBits);

@@ -13,7 +13,7 @@ from s4weights.codec.container import FrameSpan
 from s4weights.codec.decode import decode_frame
 from s4weights.codec.encode import encode_frame
 from s4weights.codec.engines import Engine
-from s4weights.codec.types import EncodedFrame, Frame
+from s4weights.codec.types import EncodedFrame, Frame, Level
 
 _T = TypeVar("_T")
 # Enough for some gigabytes a second of one body; many bodies together use all threads.
@@ -23,8 +23,9 @@ MAX_FRAMES_AHEAD: Final = 6
 class CodecPool:
     """Threads for the engine; each call releases the GIL while it works."""
 
-    def __init__(self, engine: Engine, threads: int) -> None:
+    def __init__(self, engine: Engine, threads: int, level: Level = Level.BALANCED) -> None:
         self.engine = engine
+        self._level = level
         # Of one body; each frame ahead is up to 2 MiB of memory.
         self._ahead = min(threads, MAX_FRAMES_AHEAD)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="codec")
@@ -39,7 +40,7 @@ class CodecPool:
 
     def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
         """Encode frames in parallel, a bounded number ahead, and give them in order."""
-        return self._in_order([partial(encode_frame, frame, self.engine) for frame in frames])
+        return self._in_order([partial(encode_frame, frame, self.engine, self._level) for frame in frames])
 
     def decode(self, stored: memoryview, spans: Sequence[FrameSpan], where: str) -> AsyncIterator[bytes]:
         """Decode the frames of one run of stored bytes that starts at spans[0], in order."""

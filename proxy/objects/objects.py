@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 
 from s4weights.codec.engines import choose_engine
+from s4weights.codec.types import Level
 from s4weights.proxy.checksums.algorithms import HEADER_PREFIX, TYPE_HEADER
 from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.config import Settings
@@ -52,7 +53,7 @@ class Objects:
             upstream=upstream,
             settings=settings,
             metrics=metrics,
-            pool=CodecPool(choose_engine(settings.engine), threads),
+            pool=CodecPool(choose_engine(settings.engine), threads, Level(settings.level)),
             journal=Journal(settings.state_dir),
             writes=MemoryBudget(2 * quarter, on_pressure=self._relieve),
             reads=MemoryBudget(quarter),

@@ -1,16 +1,14 @@
-"""The benchmarks measure what they say: true checkpoints, the right bound, their own section of the results."""
+"""The benchmarks measure what they say: true checkpoints, and their own section of the results."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load
 
-from tests.codec.samples import normal, safetensors_raw
+from s4weights.codec.engines import NativeEngine
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -69,50 +67,10 @@ def test_training_learns():
     assert run.train(7) < 0.8 * first
 
 
-def tensor_file(data: bytes) -> bytes:
-    header = {"w": {"dtype": "BF16", "shape": [len(data) // 2], "data_offsets": [0, len(data)]}}
-    return safetensors_raw(header, data)
-
-
-@pytest.mark.parametrize(
-    ("words", "bits"),
-    [
-        (np.full(1 << 16, 0x3F80), 0),
-        (np.arange(1 << 16), 16),
-        (np.arange(1 << 16) & 0x8000, 1),
-        (np.arange(1 << 16) & 0x7F80, 8),
-        (np.arange(1 << 16) & 0x007F, 7),
-    ],
-    ids=["constant", "all", "sign", "exponent", "mantissa"],
-)
-def test_the_bound_is_the_entropy_of_the_fields(words, bits):
-    from size_bench import order0_bound, pack
-
-    body = tensor_file(words.astype("<u2").tobytes())
-    untyped = len(body) - 2 * len(words)
-    assert order0_bound(body, pack(body)[1].segments) == pytest.approx(untyped + len(words) * bits / 8)
-
-
-def test_bf16_weights_take_at_most_a_hundredth_more_than_the_bound():
-    from size_bench import order0_bound, pack
-
-    body = tensor_file(normal(2 << 20))
-    container, encoder, _ = pack(body)
-    assert 0.99 < len(container) / order0_bound(body, encoder.segments) <= 1.01
-
-
-def test_speeds_are_of_every_step():
-    from size_bench import pack, speeds
-
-    body = tensor_file(normal(1 << 18))
-    container, _, frames = pack(body)
-    assert min(speeds(body, container, frames, 1).values()) > 0
-
-
 @pytest.mark.parametrize("step", [1 << 20, 999_983])
 def test_the_body_of_the_memory_benchmark_is_a_checkpoint_however_it_is_read(step):
+    from codec_bodies import pack
     from memory_bench import Checkpoint
-    from size_bench import pack
 
     size = (32 << 20) + 5000
     source = Checkpoint(size)
@@ -124,7 +82,7 @@ def test_the_body_of_the_memory_benchmark_is_a_checkpoint_however_it_is_read(ste
     assert source.read(4096) == body[20 << 20 :][:4096]
     assert len(body) == size
     assert load(body)["weight"].dtype is torch.bfloat16
-    assert 1.4 < size / len(pack(body)[0]) < 1.6
+    assert 1.4 < size / len(pack(body, NativeEngine())[0]) < 1.6
 
 
 @pytest.mark.e2e
@@ -149,10 +107,13 @@ def test_a_section_of_the_results_is_replaced_and_the_others_stay(tmp_path, monk
     ]
 
 
-def test_random_bytes_cost_headers_index_and_trailer_only():
-    from size_bench import pack
+def test_a_section_that_is_no_longer_written_can_be_dropped(tmp_path, monkeypatch):
+    import results
 
-    noise = os.urandom(4 << 20)
-    container, encoder, _ = pack(noise)
-    assert encoder.totals.frames == 4
-    assert len(container) - len(noise) <= 16 + 4 * 40 + 300 + 128
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "RESULTS.md")
+    for title in ("One", "Two", "Three"):
+        results.write_section(title, title.lower())
+    for title in ("Two", "Three", "never there"):
+        results.drop_section(title)
+    lines = (tmp_path / "RESULTS.md").read_text().splitlines()
+    assert [line for line in lines if line][2:] == ["## One", "one"]

@@ -1,21 +1,14 @@
-"""The native kernels by themselves: known answers, both instruction sets, any buffer, many threads."""
+"""The binding: known answers of CRC32C, any buffer, and what is refused."""
 
 from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from s4weights.codec import _native
-
-SKEWED = np.random.default_rng(1).geometric(0.3, 70_000).clip(0, 255).astype(np.uint8).tobytes()
-
-
-@pytest.fixture(params=["avx2", "scalar"])
-def simd(request):
-    yield _native.set_simd(request.param)
-    _native.set_simd("avx2")
+from s4weights.codec.types import ElementType, Grid
+from tests.codec.engines.bodies import moments
+from tests.native.payloads import EXAMPLES, coded, encode
 
 
 def crc_by_bits(data: bytes) -> int:
@@ -55,10 +48,19 @@ def test_crc32c_continues(cut, simd):
     assert _native.crc32c(data[cut:], _native.crc32c(data[:cut])) == _native.crc32c(data)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 1000])
-def test_histogram_counts_every_byte(size):
-    plane = np.random.default_rng(size).bytes(size)
-    assert _native.histogram(plane) == np.bincount(np.frombuffer(plane, np.uint8), minlength=256).tolist()
+def test_room_that_cannot_be_written_or_is_too_small_is_refused():
+    one = EXAMPLES["bits"]()
+    bound = _native.encode_bound_bytes(len(one.frame), 1)
+    settings = (one.frame, 1, 0, 0, 0, "fast", True)
+    with pytest.raises(ValueError, match=f"out: expected room for {bound} bytes"):
+        _native.encode_payload_into(*settings, bytearray(bound - 1))
+    assert _native.encode_payload_into(*settings, bytearray(bound)) is not None
+    with pytest.raises(BufferError):
+        _native.encode_payload_into(*settings, bytes(bound))
+    with pytest.raises(BufferError):
+        _native.decode_payload_into(one.payload, *one.layout, bytes(len(one.frame)))
+    with pytest.raises(ValueError, match="expected"):
+        _native.decode_payload_into(one.payload[:-1], *one.layout, bytearray(len(one.frame)))
 
 
 BUFFERS = {
@@ -66,81 +68,87 @@ BUFFERS = {
     "memoryview": memoryview,
     "unaligned": lambda data: memoryview(b"x" + data)[1:],
     "numpy": lambda data: np.frombuffer(data, np.uint8),
-    "two dimensions": lambda data: np.frombuffer(data, "<u2").reshape(-1, 5),
+    "two dimensions": lambda data: np.frombuffer(data, np.uint8).reshape(1, -1),
 }
 
 
 @pytest.mark.parametrize("kind", BUFFERS)
 def test_any_contiguous_buffer_is_read_as_it_lies(kind):
-    data = SKEWED[:4_000]
-    same = BUFFERS[kind](data)
-    assert _native.crc32c(same) == _native.crc32c(data)
-    assert _native.split_planes(same, 4, True) == _native.split_planes(data, 4, True)
-    assert _native.encode_payload(same, 1, False) == _native.encode_payload(data, 1, False)
+    make = BUFFERS[kind]
+    one = coded(moments(100, 64, ElementType.F32), ElementType.F32, grid=Grid(64, 0))
+    assert _native.crc32c(make(one.frame)) == _native.crc32c(one.frame)
+    assert coded(make(one.frame), ElementType.F32, grid=Grid(64, 0)).payload == one.payload
+    assert one.decode(make(one.payload)) == one.frame
+    assert one.is_verified(make(one.payload), make(one.frame))
 
 
+CALLS = {
+    "crc32c": _native.crc32c,
+    "encode_payload": lambda data: encode(data, ElementType.U8),
+    "decode_payload": lambda data: _native.decode_payload(data, 1, 0, 0, False, 4),
+    "verify_payload": lambda data: _native.verify_payload(data, 1, 0, 0, False, b"abcd"),
+    "verify_payload's frame": lambda data: _native.verify_payload(b"abcd", 1, 0, 0, False, data),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(("wrong", "error"), [(memoryview(b"abcd")[::2], BufferError), ("text", TypeError)])
-def test_what_is_no_contiguous_buffer_is_refused(wrong, error):
+def test_what_is_no_contiguous_buffer_is_refused(call, wrong, error):
     with pytest.raises(error):
-        _native.crc32c(wrong)
+        CALLS[call](wrong)
 
 
-@pytest.mark.parametrize("width", [0, 3, 16])
-def test_widths_that_do_not_exist_are_refused(width):
-    with pytest.raises(ValueError, match="width"):
-        _native.split_planes(bytes(48), width, False)
+# width, octave_bits, rotation, predicted
+WRONG_LAYOUTS = {
+    "width 0": ((0, 0, 0, False), "width: expected 1, 2, 4 or 8"),
+    "width 3": ((3, 0, 0, False), "width: expected 1, 2, 4 or 8"),
+    "width 16": ((16, 0, 0, False), "width: expected 1, 2, 4 or 8"),
+    "octave of one bit": ((4, 1, 1, False), "octave_bits: expected 0, or 4 to 15"),
+    "octave of three bits": ((4, 3, 1, False), "octave_bits: expected 0, or 4 to 15"),
+    "octave of sixteen bits": ((4, 16, 1, False), "octave_bits: expected 0, or 4 to 15"),
+    "octave of a byte": ((1, 8, 1, False), "octave_bits: expected 0, or 4 to 15 and more than one byte"),
+    "float not rotated": ((4, 8, 0, False), "rotation: expected 1 to 4 for floats, else 0"),
+    "float rotated by five": ((4, 8, 5, False), "rotation: expected 1 to 4 for floats, else 0"),
+    "float rotated by 2^63": ((4, 8, 1 << 63, False), "rotation: expected 1 to 4 for floats, else 0"),
+    "integer rotated": ((4, 0, 1, False), "rotation: expected 1 to 4 for floats, else 0"),
+    "integer predicted": ((4, 0, 0, True), "predicted: expected floats"),
+}
 
 
-@pytest.mark.parametrize("call", [_native.split_planes, _native.join_planes, _native.encode_payload])
-def test_half_an_element_is_refused(call):
-    with pytest.raises(ValueError, match="multiple of width"):
-        call(bytes(7), 2, True)
+@pytest.mark.parametrize("name", WRONG_LAYOUTS)
+def test_layouts_that_do_not_exist_are_refused(name):
+    layout, text = WRONG_LAYOUTS[name]
+    with pytest.raises(ValueError, match=text):
+        _native.decode_payload(bytes(48), *layout, 48)
+    with pytest.raises(ValueError, match=text):
+        _native.verify_payload(bytes(48), *layout, bytes(48))
+    if not text.startswith(("rotation", "predicted")):
+        with pytest.raises(ValueError, match=text):
+            _native.encode_payload(bytes(48), *layout[:2], 0, 0, "balanced", True)
 
 
-@pytest.mark.parametrize("plane", [b"", b"a", b"a" * 1000])
-def test_a_plane_without_two_symbols_is_refused(plane):
-    with pytest.raises(ValueError, match="two different symbols"):
-        _native.rans_encode(plane)
+def test_half_an_element_is_refused():
+    for call in (
+        lambda: _native.encode_payload(bytes(7), 2, 8, 0, 0, "fast", True),
+        lambda: _native.decode_payload(bytes(7), 2, 8, 1, False, 7),
+        lambda: _native.verify_payload(bytes(7), 2, 8, 1, False, bytes(7)),
+    ):
+        with pytest.raises(ValueError, match="multiple of width"):
+            call()
+
+
+@pytest.mark.parametrize("level", ["", "Fast", "best", "balanced\0"])
+def test_levels_that_do_not_exist_are_refused(level):
+    with pytest.raises(ValueError, match="level: expected fast, balanced or small"):
+        encode(bytes(100), ElementType.F32, level)
+
+
+@pytest.mark.parametrize("grid", [Grid(1, 1), Grid(64, 64), Grid(64, 0xFFFFFFFF)], ids=lambda one: str(one.column))
+def test_a_first_column_outside_the_columns_is_refused(grid):
+    with pytest.raises(ValueError, match="column: expected one of columns"):
+        encode(bytes(400), ElementType.F32, grid=grid)
 
 
 def test_unknown_instruction_sets_are_refused():
     with pytest.raises(ValueError, match="scalar or avx2"):
         _native.set_simd("avx3")
-
-
-def outcome(stored: bytes, n: int) -> bytes | str:
-    try:
-        return _native.rans_decode(stored, n)
-    except ValueError as error:
-        return str(error)
-
-
-def test_both_decoders_say_the_same_of_damaged_planes():
-    stored, table = _native.rans_encode(SKEWED), 32 + 2 * len(set(SKEWED))
-    wrong = 0
-    for seed in range(150):
-        rng = np.random.default_rng(seed)
-        changed = bytearray(stored)
-        # Past the table, so that most get as far as the words; a state may become anything.
-        for at in rng.integers(table + 8, len(changed), 3):
-            changed[at] = int(rng.integers(256))
-        found = []
-        for name in ("scalar", "avx2"):
-            _native.set_simd(name)
-            found.append(outcome(bytes(changed), len(SKEWED)))
-        assert found[0] == found[1]
-        wrong += isinstance(found[0], str)
-    assert wrong > 100
-
-
-@pytest.mark.parametrize("width", [1, 2, 4, 8])
-def test_threads_do_not_disturb_one_another(width):
-    frames = [np.random.default_rng(k).geometric(0.2, 32_000).clip(0, 255).astype(np.uint8) for k in range(8)]
-    expected = [_native.encode_payload(frame, width, True) for frame in frames]
-
-    def work(k: int) -> bool:
-        _, payload = coded = _native.encode_payload(frames[k], width, True)
-        return coded == expected[k] and _native.decode_payload(payload, width, True, 32_000) == frames[k].tobytes()
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(work, [k % 8 for k in range(64)]))

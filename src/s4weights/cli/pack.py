@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from s4weights.codec.engines import choose_engine
+from s4weights.codec.types import Level
 from s4weights.files import SUFFIX, pack_file
 
 from .output import natural, print_report, progress_bar
@@ -24,6 +25,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=f"by default FILE{SUFFIX}")
     parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    parser.add_argument(
+        "--level",
+        type=Level,
+        choices=Level,
+        default=Level.BALANCED,
+        metavar="LEVEL",
+        help="fast (never the bottleneck), balanced (default) or small (everything that gains)",
+    )
     parser.add_argument("--threads", type=natural, default=0, metavar="N", help="one a processor by default")
     parser.add_argument("--force", action="store_true", help="replace OUT where it exists")
     parser.add_argument("--json", action="store_true", help="the report as one object")
@@ -39,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
             source,
             target,
             engine=choose_engine(options.engine),
+            level=options.level,
             threads=options.threads,
             force=options.force,
             progress=progress,

@@ -14,6 +14,7 @@ _FLAGS: Final = (
     ("--domain", "domain", "DOMAIN", "bases of virtual-host style names, separated by commas"),
     ("--mode", "mode", "MODE", "auto, or passthrough: store new bodies as they come"),
     ("--engine", "engine", "ENGINE", "auto, native or reference"),
+    ("--level", "level", "LEVEL", "fast, balanced or small: what new containers are written for"),
     ("--threads", "threads", "N", "codec threads (0: one a processor)"),
     ("--memory", "memory_bytes", "BYTES", "what all bodies in flight may hold together (768MiB)"),
     ("--log-level", "log_level", "LEVEL", "DEBUG, INFO, WARNING or ERROR"),

@@ -15,13 +15,13 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 
 
-def join_blocks(frames: Sequence[Frame]) -> list[bytes]:
-    """Blocks of at most BLOCK_BYTES; a frame is never cut."""
+def join_blocks(frames: Sequence[Frame], block_bytes: int = BLOCK_BYTES) -> list[bytes]:
+    """Blocks of at most block_bytes; a frame is never cut."""
     blocks: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
     for frame in frames:
-        if size + len(frame.data) > BLOCK_BYTES:
+        if waiting and size + len(frame.data) > block_bytes:
             blocks.append(b"".join(waiting))
             waiting, size = [], 0
         waiting.append(bytes(frame.data))

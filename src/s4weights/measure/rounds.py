@@ -13,7 +13,7 @@ from typing import TypeAlias
 from s4weights.codec.engines import Engine
 from s4weights.codec.types import ElementType, Frame
 
-from .blocks import join_blocks
+from .blocks import BLOCK_BYTES, join_blocks
 from .candidate import Candidate, Maker
 from .ours import LEVELS, codec_candidates
 from .peers import PEERS, Memcpy, open_peers
@@ -65,12 +65,14 @@ def measure(
     peers: Collection[str] = PEERS,
     detailed: bool = False,
     limit_s: float = inf,
+    block_bytes: int = BLOCK_BYTES,
 ) -> list[Result]:
     """Measure everyone on one component's frames. advance: told the bytes after every round.
 
-    detailed: our engine by itself too. limit_s: who has taken that long is not in the later rounds.
+    detailed: our engine by itself too. limit_s: who has taken that long is not in the later rounds. block_bytes: what peers get
+    at once. Without runs only sizes are found, and all is decoded and compared.
     """
-    blocks = join_blocks(frames)
+    blocks = join_blocks(frames, block_bytes)
     logical = sum(map(len, blocks))
     results: list[Result] = []
     with ExitStack() as stack:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from s4weights.codec.engines.plan import make_plan, sample_index
-from s4weights.codec.engines.plane_modes import choose_mode, encode_level_planes, encode_plane
+from s4weights.codec.engines.plane_modes import Effort, choose_mode, encode_level_planes, encode_plane
 from s4weights.codec.entropy import Sample, decode_plane, histogram, rans
 from s4weights.codec.types import NO_GRID, ElementType, Grid, Layout, Level, Mode
 from tests.codec.engines.bodies import moments, symbols, weights
@@ -16,25 +16,27 @@ def test_a_short_frame_is_looked_at_whole():
     assert sample_index(16_384).tolist() == list(range(16_384))
 
 
-def test_of_a_long_frame_one_run_in_32_is_looked_at_each_at_another_place():
-    index = sample_index(262_144)
+def test_of_a_long_frame_32_runs_are_looked_at_each_at_another_place_of_its_share():
+    index = sample_index(1024 * 256)
     assert len(index) == 32 * 256
     runs = index[::256] // 256
     assert runs[:4].tolist() == [0, 45, 90, 103]
     assert sorted(run % 32 for run in runs) == list(range(32))
+    # Shares of 2 runs and a last one.
+    assert (sample_index(65 * 256 + 7)[::256] // 256).tolist() == [2 * g + g % 2 for g in range(32)] + [64]
 
 
 @pytest.mark.parametrize("n", [16_385, 100_000, 65_536 + 255, 524_288, 1 << 20])
-def test_what_is_looked_at_lies_in_the_frame(n):
+def test_what_is_looked_at_lies_in_the_frame_and_is_of_one_size(n):
     index = sample_index(n)
     assert (np.diff(index) > 0).all()
     assert index[-1] < n
-    assert n / 40 <= len(index) <= n / 24
+    assert 32 * 256 <= len(index) <= 63 * 256
 
 
-def mode_of(plane: bytes, level: Level) -> Mode:
-    choice = choose_mode(Sample(histogram(plane), len(plane)), level)
-    mode, stored = encode_plane(plane, choice, level)
+def mode_of(plane: bytes, effort: Effort) -> Mode:
+    choice = choose_mode(Sample(histogram(plane), len(plane)), effort)
+    mode, stored = encode_plane(plane, choice, effort)
     assert decode_plane(mode, stored, len(plane)) == plane
     assert mode in (choice.mode, Mode.RAW, Mode.CONSTANT)
     return mode
@@ -69,7 +71,9 @@ RARE = (RNG.random(20_000) < 0.02).astype(np.uint8).tobytes()
     ids=["one", "four", "five", "constant", "noise", "nearly noise", "coin", "sixteen", "bell", "rare", "mostly one"],
 )
 def test_planes_are_stored_as(plane, fast, balanced, small):
-    assert [mode_of(plane, level) for level in Level] == [fast, balanced, small]
+    assert [mode_of(plane, Effort(level)) for level in Level] == [fast, balanced, small]
+    without = [Mode.RANS if mode is Mode.HUFFMAN else mode for mode in (fast, balanced, small)]
+    assert [mode_of(plane, Effort(level, huffman=False)) for level in Level] == without
 
 
 @pytest.mark.parametrize("level", Level, ids=lambda one: one.value)
@@ -77,8 +81,8 @@ def test_planes_are_stored_as(plane, fast, balanced, small):
     "plane", [COIN, SIXTEEN, BELL, symbols(20_000, 0.35)], ids=["coin", "sixteen", "bell", "skewed"]
 )
 def test_an_estimate_from_the_whole_plane_is_near_what_is_stored(plane, level):
-    choice = choose_mode(Sample(histogram(plane), len(plane)), level)
-    _, stored = encode_plane(plane, choice, level)
+    choice = choose_mode(Sample(histogram(plane), len(plane)), Effort(level))
+    _, stored = encode_plane(plane, choice, Effort(level))
     assert abs(len(stored) - choice.estimate) <= 100 + len(plane) // 200
 
 
@@ -109,13 +113,13 @@ def sampled(plane: bytes) -> Sample:
 def test_a_plane_that_surprises_is_chosen_for_again_from_the_whole(level):
     # A calm start promises little; then sixteen values.
     plane = bytes(5_000) + SIXTEEN
-    choice = choose_mode(sampled(plane), level)
+    choice = choose_mode(sampled(plane), Effort(level))
     assert (choice.mode, choice.is_whole) == (Mode.BITS, False)
-    expected = choose_mode(Sample(histogram(plane), len(plane)), level)
+    expected = choose_mode(Sample(histogram(plane), len(plane)), Effort(level))
     assert expected.is_whole
     assert expected.estimate > choice.estimate
-    found = encode_plane(plane, choice, level)
-    assert found == encode_plane(plane, expected, level)
+    found = encode_plane(plane, choice, Effort(level))
+    assert found == encode_plane(plane, expected, Effort(level))
     assert decode_plane(*found, len(plane)) == plane
 
 
@@ -123,7 +127,7 @@ def test_one_exception_in_64_is_no_surprise():
     most = 16_000 // 64
     for exceptions, mode in ((most, Mode.BITS), (most + 1, Mode.RANS)):
         plane = bytes(16_000 - exceptions) + b"\x07" * exceptions
-        assert encode_plane(plane, choose_mode(sampled(plane), Level.SMALL), Level.SMALL)[0] is mode
+        assert encode_plane(plane, choose_mode(sampled(plane), Effort(Level.SMALL)), Effort(Level.SMALL))[0] is mode
 
 
 def test_more_than_8191_exceptions_in_a_block_are_too_many():
@@ -133,7 +137,7 @@ def test_more_than_8191_exceptions_in_a_block_are_too_many():
     assert (choice.mode, choice.is_whole) == (Mode.BITS, True)
     for exceptions, mode in ((8_191, Mode.BITS), (8_192, Mode.RAW)):
         plane = bytes(65_536 - exceptions) + noise[:exceptions].tobytes() + bytes(65_536)
-        assert encode_plane(plane, choice, Level.FAST)[0] is mode
+        assert encode_plane(plane, choice, Effort(Level.FAST))[0] is mode
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_more_than_8191_exceptions_in_a_block_are_too_many():
 )
 def test_layouts_that_a_level_allows(element, level, layouts):
     data = weights(20_000, element) if element.is_float else symbols(80_000, 0.3)
-    plan = make_plan(data, element, NO_GRID, level)
+    plan = make_plan(data, element, NO_GRID, Effort(level))
     assert plan.layout in layouts
     if level is Level.FAST or Layout.PLANES in layouts:
         assert plan.levels is None
@@ -160,11 +164,11 @@ def test_layouts_that_a_level_allows(element, level, layouts):
 
 def test_the_estimate_counts_descriptors_head_and_levels():
     data = moments(200, 64, ElementType.F32)
-    plan = make_plan(data, ElementType.F32, Grid(64, 0), Level.BALANCED)
+    plan = make_plan(data, ElementType.F32, Grid(64, 0), Effort(Level.BALANCED))
     assert plan.levels is not None
     level_bytes = (1 + plan.levels.products) * (200 + 64)
     assert plan.estimate == sum(one.estimate for one in plan.choices) + 4 * 8 + 12 + level_bytes + 16
-    plain = make_plan(data, ElementType.F32, NO_GRID, Level.BALANCED)
+    plain = make_plan(data, ElementType.F32, NO_GRID, Effort(Level.BALANCED))
     assert plain.estimate == sum(one.estimate for one in plain.choices) + 4 * 8
     assert plan.estimate < plain.estimate
 

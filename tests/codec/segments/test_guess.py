@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from s4weights.codec.segments.guess import SAMPLE_BYTES, guess_element
+from s4weights.codec.content import TENSOR_SAMPLE_BYTES as SAMPLE_BYTES
+from s4weights.codec.content import guess_element
 from s4weights.codec.types import ElementType
 
 FLOATS = {

@@ -1,0 +1,176 @@
+"""Bodies that do not shrink, threads, and whole files: what the components' tables do not show."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import zstandard
+from codec_targets import BALANCED, MEMCPY, ZIPNN, Pair, Table, Target
+from train_gpt import source_text
+
+from s4weights.codec.container import FRAME_HEADER_BYTES
+from s4weights.codec.decode import decode_frame
+from s4weights.codec.encode import Encoder, encode_frame
+from s4weights.codec.engines import Engine
+from s4weights.codec.limits import FRAME_BYTES
+from s4weights.codec.types import ElementType, Frame, Level
+from s4weights.measure.candidate import COPY, ENCODE, VERIFIED
+from s4weights.measure.ours import OURS as OUR_NAME
+from s4weights.measure.peers import PEERS
+from s4weights.measure.rounds import measure
+
+# Names of those that a codec cannot shrink.
+RANDOM = "random bytes"
+COMPRESSED = "a file that zstd has compressed"
+NOISE_F32 = "random bytes as fp32"
+NOISE_BF16 = "random bytes as bf16"
+INCOMPRESSIBLE = (RANDOM, COMPRESSED, NOISE_F32, NOISE_BF16)
+
+
+def make_bodies(size: int, model: Path) -> dict[str, tuple[ElementType, bytes]]:
+    """model: a file to compress."""
+    noise = os.urandom(size)
+    text = source_text(min(size, 4 << 20)).numpy().astype(np.uint8).tobytes()
+    with model.open("rb") as file:
+        compressed = zstandard.ZstdCompressor(level=1).compress(file.read(2 * size))[:size]
+    return {
+        RANDOM: (ElementType.BYTES, noise),
+        COMPRESSED: (ElementType.BYTES, compressed),
+        NOISE_F32: (ElementType.F32, noise),
+        NOISE_BF16: (ElementType.BF16, noise),
+        "zeros": (ElementType.BYTES, bytes(size)),
+        "zeros as fp32": (ElementType.F32, bytes(size)),
+        "source text": (ElementType.BYTES, text),
+    }
+
+
+def cut(data: bytes, element: ElementType) -> list[Frame]:
+    return [Frame(at, element, data[at : at + FRAME_BYTES]) for at in range(0, len(data), FRAME_BYTES)]
+
+
+def measure_bodies(bodies: Mapping[str, tuple[ElementType, bytes]], engine: Engine, runs: int, limit_s: float) -> Table:
+    """Ours and memcpy on each. limit_s: see measure."""
+    return {
+        name: {
+            one.candidate: one
+            for one in measure(
+                name,
+                element,
+                cut(data, element),
+                engine,
+                runs,
+                peers=(),
+                detailed=True,
+                limit_s=limit_s,
+                block_bytes=FRAME_BYTES,
+            )
+        }
+        for name, (element, data) in bodies.items()
+    }
+
+
+def above_raw(bodies: Mapping[str, tuple[ElementType, bytes]], engine: Engine) -> int:
+    """The most bytes that any frame of any body takes more than its own, at any level."""
+    return max(
+        encode_frame(frame, engine, level).stored_bytes - len(frame.data)
+        for element, data in bodies.values()
+        for frame in cut(data, element)
+        for level in Level
+    )
+
+
+def body_targets(found: Table, most_above_raw: int) -> Iterator[Target]:
+    yield Target("bytes above raw, any frame, any level", FRAME_HEADER_BYTES, most_above_raw, is_most=True)
+    for name in INCOMPRESSIBLE:
+        pair = Pair(name, found[name])
+        for step, how in ((ENCODE, "engine"), (VERIFIED, "with comparison and hashes")):
+            yield pair.target(f"`balanced` encode, {how}, by memcpy", 0.7, (BALANCED, step), (MEMCPY, COPY))
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Seconds of one and of two threads, round by round, in pairs."""
+
+    name: str
+    logical_bytes: int
+    one: list[float]
+    two: list[float]
+
+    @property
+    def gain(self) -> float:
+        """Median of the pairs' quotients."""
+        return median(a / b for a, b in zip(self.one, self.two, strict=True))
+
+    @property
+    def least_gain(self) -> float:
+        """One thread's fastest round by two threads' fastest."""
+        return min(self.one) / min(self.two)
+
+    def target(self) -> Target:
+        return Target(f"two threads by one, {self.name}", 1.8, self.gain, self.least_gain)
+
+
+def measure_threads(name: str, frames: Sequence[Frame], engine: Engine, runs: int) -> Iterator[Threads]:
+    """Whole frames, `balanced`, encoded with comparison and hashes, and decoded with hashes."""
+    encode = partial(encode_frame, engine=engine)
+    stored = [b"".join((one.header, one.payload)) for one in map(encode, frames)]
+    decode = partial(decode_frame, engine=engine)
+    logical = sum(len(frame.data) for frame in frames)
+    with ThreadPoolExecutor(2) as pool:
+
+        def time_pair(work: Callable[..., object], units: Sequence[object]) -> tuple[float, float]:
+            started = time.perf_counter()
+            for unit in units:
+                work(unit)
+            between = time.perf_counter()
+            for done in [pool.submit(work, unit) for unit in units]:
+                done.result()
+            return between - started, time.perf_counter() - between
+
+        for step, work, units in (("encode", encode, frames), ("decode", decode, stored)):
+            time_pair(work, units)
+            pairs = [time_pair(work, units) for _ in range(runs)]
+            yield Threads(f"{name} {step}", logical, [one for one, _ in pairs], [two for _, two in pairs])
+
+
+def pack(body: bytes, engine: Engine, level: Level = Level.BALANCED) -> tuple[bytes, Encoder, list[Frame]]:
+    """The container of a body, one thread."""
+    encoder = Encoder()
+    frames = encoder.plan(body) + encoder.plan_end()
+    out = [encoder.start()]
+    for frame in frames:
+        out += encoder.add(encode_frame(frame, engine, level))
+    return b"".join([*out, encoder.finish()]), encoder, frames
+
+
+def whole_sizes(body: bytes, engine: Engine, peers: Collection[str] = PEERS) -> dict[str, int]:
+    """Stored bytes of a whole file by candidate: our containers; peers get what has a type, each type by itself and told
+    which, and keep the rest as it is. zipnn also as its own users call it on a file: as one array of fp32."""
+    sizes: dict[str, int] = {}
+    frames: list[Frame] = []
+    for level in Level:
+        container, _, frames = pack(body, engine, level)
+        sizes[f"{OUR_NAME} {level.value}"] = len(container)
+    by_type: dict[ElementType, list[Frame]] = {}
+    for frame in frames:
+        by_type.setdefault(frame.element, []).append(frame)
+    untyped = sum(len(frame.data) for frame in by_type.pop(ElementType.BYTES, []))
+    found: dict[str, list[int]] = {}
+    for element, some in by_type.items():
+        for one in measure("", element, some, engine, 0, levels=(), peers=peers):
+            if one.failure is None and one.candidate != MEMCPY:
+                found.setdefault(one.candidate, []).append(one.stored_bytes)
+    sizes |= {name: untyped + sum(some) for name, some in found.items() if len(some) == len(by_type)}
+    words = cut(body[: len(body) & -4], ElementType.F32)
+    for one in measure("", ElementType.F32, words, engine, 0, levels=(), peers={ZIPNN} & set(peers)):
+        if one.failure is None and one.candidate == ZIPNN:
+            sizes[f"{ZIPNN}, one array of fp32"] = one.stored_bytes + len(body) % 4
+    return sizes

@@ -1,0 +1,60 @@
+// Hostile payloads: no fault of memory, the same answer from scalar and vector kernels, and from the verifier.
+//
+// An input: element type, layout (bits 0 and 1: the rotation; bit 7: predicted), elements (3 bytes), payload.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "input.hpp"
+
+namespace {
+
+using namespace s4;
+
+struct Answer {
+  PayloadFault fault;
+  std::vector<std::uint8_t> frame;
+};
+
+Answer decode(fuzz::Bytes payload, const PayloadLayout& layout, std::size_t bytes, Simd kernels, Workspace& workspace) {
+  set_simd(kernels);
+  Answer answer{{}, std::vector<std::uint8_t>(bytes)};
+  answer.fault = decode_payload(payload, layout, answer.frame, workspace);
+  return answer;
+}
+
+bool same(const PayloadFault& a, const PayloadFault& b) noexcept {
+  return a.error == b.error && a.plane_error == b.plane_error && a.levels == b.levels && a.plane == b.plane &&
+         a.offset == b.offset;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto workspace = std::make_unique<Workspace>();
+  fuzz::Choices choices({data, size});
+  const fuzz::Element element = choices.element();
+  const std::uint32_t chosen = choices.take(1);
+  const bool is_float = element.octave_bits != 0;
+  const PayloadLayout layout{element.width, element.octave_bits, is_float ? 1 + chosen % 4 : 0,
+                             is_float && (chosen & 0x80) != 0};
+  const std::size_t n = 1 + choices.take(3) % fuzz::kMaxElements;
+  // A copy of just its size: a read behind it is seen.
+  const std::vector<std::uint8_t> payload(choices.rest().begin(), choices.rest().end());
+
+  Answer vector = decode(payload, layout, n * element.width, Simd::kAvx2, *workspace);
+  const Answer scalar = decode(payload, layout, n * element.width, Simd::kScalar, *workspace);
+  fuzz::expect(same(vector.fault, scalar.fault), "the same fault from scalar and vector kernels");
+  const bool decodes = vector.fault.error == PayloadError::kNone;
+  if (decodes) fuzz::expect(vector.frame == scalar.frame, "the same frame from scalar and vector kernels");
+  for (const Simd kernels : {Simd::kAvx2, Simd::kScalar}) {
+    set_simd(kernels);
+    fuzz::expect(verify_payload(payload, layout, vector.frame, *workspace) == decodes, "verified where it decodes");
+    if (!decodes) continue;
+    std::uint8_t& damaged = vector.frame[size % vector.frame.size()];
+    damaged ^= 1;
+    fuzz::expect(!verify_payload(payload, layout, vector.frame, *workspace), "a changed frame not verified");
+    damaged ^= 1;
+  }
+  return 0;
+}

@@ -1,0 +1,106 @@
+// Any frame, grid and level: no fault of memory, the same payload from scalar and vector kernels, and the frame back.
+//
+// An input: element type, level (bits 0 and 1; bit 7: a grid of small numbers; bits 4 to 6: how the frame is made),
+// elements (3 bytes), columns and column (4 bytes each), seed (4 bytes), bytes of the frame.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "input.hpp"
+
+namespace {
+
+using namespace s4;
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) noexcept : state_(0x9E3779B97F4A7C15U ^ seed) {}
+  std::uint32_t next() noexcept {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<std::uint32_t>(state_ >> 16);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// bytes: what the input gives, over and over.
+void fill(std::span<std::uint8_t> frame, fuzz::Bytes bytes) noexcept {
+  for (std::size_t i = 0; i < frame.size(); ++i) frame[i] = bytes.empty() ? std::uint8_t{0} : bytes[i % bytes.size()];
+}
+
+// Few bytes changed: exceptions, symbols that a sample does not see.
+void sprinkle(std::span<std::uint8_t> frame, Random& random) noexcept {
+  const std::uint32_t every = 1 + random.next() % 512;
+  for (std::size_t i = random.next() % every; i < frame.size(); i += 1 + random.next() % every) {
+    frame[i] = static_cast<std::uint8_t>(random.next());
+  }
+}
+
+// Exponents that are sums of a row's and a column's, by the bytes of the input: levels and products.
+void fill_rows(std::span<std::uint8_t> frame, fuzz::Bytes bytes, std::size_t width, Grid grid,
+               Random& random) noexcept {
+  const std::size_t columns = std::max<std::size_t>(grid.columns, 1);
+  const auto at = [&](std::size_t i) { return bytes.empty() ? std::size_t{0} : std::size_t{bytes[i % bytes.size()]}; };
+  const std::uint32_t noise = (1U << random.next() % 16) - 1;
+  for (std::size_t i = 0; i < frame.size() / width; ++i) {
+    const std::size_t row = (grid.column + i) / columns;
+    const std::size_t column = (grid.column + i) % columns;
+    const std::size_t sum = at(row) * 128 + at(3 * column + 1) * 64 + at(row + 5) * at(column + 7);
+    const auto top = static_cast<std::uint16_t>((sum ^ (random.next() & noise)) & 0x7FFF);
+    std::uint64_t word = std::uint64_t{top} << (8 * width - (width == 1 ? 8 : 16));
+    if (width > 2) word ^= random.next() & 0xFFFF;
+    std::memcpy(frame.data() + i * width, &word, width);
+  }
+}
+
+Grid make_grid(fuzz::Choices& choices, bool small) noexcept {
+  Grid grid{choices.take(4), choices.take(4)};
+  if (small) grid.columns = 16 + grid.columns % 2048;
+  grid.column = grid.columns == 0 ? 0 : grid.column % grid.columns;
+  return grid;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto workspace = std::make_unique<Workspace>();
+  fuzz::Choices choices({data, size});
+  const fuzz::Element element = choices.element();
+  const std::uint32_t chosen = choices.take(1);
+  std::vector<std::uint8_t> frame((1 + choices.take(3) % fuzz::kMaxElements) * element.width);
+  const Grid grid = make_grid(choices, (chosen & 0x80) != 0);
+  Random random(choices.take(4));
+  if ((chosen & 0x20) != 0) {
+    fill_rows(frame, choices.rest(), element.width, grid, random);
+  } else {
+    fill(frame, choices.rest());
+  }
+  if ((chosen & 0x10) != 0) sprinkle(frame, random);
+  const FrameInput input{frame, element.width, element.octave_bits, grid, Level{static_cast<int>(chosen % 3)}};
+
+  set_simd(Simd::kScalar);
+  std::vector<std::uint8_t> scalar(encode_bound_bytes(frame.size(), element.width));
+  std::vector<std::uint8_t> vector(scalar.size());
+  const EncodedPayload expected = encode_payload(input, scalar, *workspace);
+  set_simd(Simd::kAvx2);
+  const EncodedPayload coded = encode_payload(input, vector, *workspace);
+  fuzz::expect(coded.bytes == expected.bytes && coded.predicted == expected.predicted &&
+                   coded.rotation == expected.rotation && coded.modes == expected.modes,
+               "the same choice from scalar and vector kernels");
+  fuzz::expect(std::equal(vector.begin(), vector.begin() + static_cast<std::ptrdiff_t>(coded.bytes), scalar.begin()),
+               "the same payload from scalar and vector kernels");
+  if (coded.bytes == 0) return 0;
+
+  fuzz::expect(coded.bytes < frame.size(), "a payload that is smaller than the frame");
+  const std::vector<std::uint8_t> payload(vector.begin(), vector.begin() + static_cast<std::ptrdiff_t>(coded.bytes));
+  const PayloadLayout layout{element.width, element.octave_bits, coded.rotation, coded.predicted};
+  fuzz::expect(verify_payload(payload, layout, frame, *workspace), "a payload that verifies");
+  std::vector<std::uint8_t> found(frame.size());
+  fuzz::expect(decode_payload(payload, layout, found, *workspace).error == PayloadError::kNone,
+               "a payload that decodes");
+  fuzz::expect(found == frame, "the frame");
+  return 0;
+}

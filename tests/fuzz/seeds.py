@@ -1,0 +1,89 @@
+"""Write the inputs that the fuzzers of the kernels begin with: payloads of every mode, and frames to encode.
+
+Usage: python -m tests.fuzz.seeds FOLDER. The layout of an input is told in fuzz_payload.cpp and fuzz_round_trip.cpp.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from s4weights.codec import _native
+from s4weights.codec.types import ElementType, Level
+from tests.codec.engines.bodies import moments
+
+# In the order of kElements in input.hpp.
+ELEMENTS = (
+    ElementType.U8,
+    ElementType.U16,
+    ElementType.U32,
+    ElementType.U64,
+    ElementType.BF16,
+    ElementType.F16,
+    ElementType.F32,
+    ElementType.F64,
+)
+FLOATS = ELEMENTS[4:]
+BLOCK = 65_536
+_PREDICTED = 0x80
+_SMALL_GRID = 0x80
+_MADE = (0, 0x10, 0x20, 0x30)  # repeated; with changed bytes; by rows and columns; both
+
+
+def payload_seeds() -> Iterator[tuple[str, bytes]]:
+    """Payloads as the encoder makes them, small ones and ones of two blocks."""
+    for code, element in enumerate(ELEMENTS):
+        for name, frame, columns in _frames(element):
+            for level in Level:
+                coded = _native.encode_payload(frame, element.width, element.octave_bits, columns, 0, level.value)
+                if coded is None:
+                    continue
+                predicted, rotation, _, payload = coded
+                # input.hpp takes elements less one.
+                choices = (max(rotation, 1) - 1) | (_PREDICTED if predicted else 0)
+                head = struct.pack("<BB", code, choices) + (len(frame) // element.width - 1).to_bytes(3, "little")
+                yield f"{element.name}-{name}-{level.value}", head + payload
+
+
+def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
+    """Frames of a few bytes, made longer by the fuzzer."""
+    random = np.random.default_rng(0)
+    for code, element in enumerate(ELEMENTS):
+        for number, made in enumerate(_MADE):
+            for level in range(3):
+                for n in (1, 33, 3_000, BLOCK + 1):
+                    grid = struct.pack("<II", 16 + n % 64, n % 16)
+                    head = struct.pack("<BB", code, level | made | _SMALL_GRID) + (n - 1).to_bytes(3, "little")
+                    seed = struct.pack("<I", n + number)
+                    bytes_of_frame = random.geometric(0.1, 40).clip(0, 255).astype(np.uint8).tobytes()
+                    yield f"{element.name}-{made}-{level}-{n}", head + grid + seed + bytes_of_frame
+
+
+def _frames(element: ElementType) -> Iterator[tuple[str, bytes, int]]:
+    """Name, bytes, columns."""
+    random = np.random.default_rng(0)
+    width = element.width
+    for n in (40, 700):
+        yield f"skewed{n}", random.geometric(0.3, n * width).clip(0, 255).astype(np.uint8).tobytes(), 0
+        yield f"few{n}", random.choice(np.array([3, 5, 6], np.uint8), n * width).tobytes(), 0
+    yield "zeros", bytes(64 * width), 0
+    if width == 1:
+        yield "blocks", random.geometric(0.3, BLOCK + 200).clip(0, 255).astype(np.uint8).tobytes(), 0
+    if element in FLOATS:
+        yield "moments", moments(40, 48, element, 0), 48
+
+
+def write(folder: Path) -> None:
+    """One folder a fuzzer."""
+    for fuzzer, seeds in (("payload", payload_seeds()), ("round_trip", round_trip_seeds())):
+        (folder / fuzzer).mkdir(parents=True, exist_ok=True)
+        for name, seed in seeds:
+            (folder / fuzzer / name).write_bytes(seed)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
