@@ -38,8 +38,8 @@ _BF16_MAX_BITS: Final = 4.2
 _MAX_RATIO_TO_DEFLATE: Final = 0.98
 # Numbers seldom repeat themselves, text, tables and code do: more of that in all of the body than in a sample.
 _MIN_DEFLATE_RATIO: Final = 0.8
-# Bits of entropy in a byte: below, it is nearly always the same; above, it is a mantissa's. Between them lies what holds most
-# of an exponent, one byte of an element or two; in records of several fields there are more of it.
+# Bits of entropy in a byte: below, it is nearly always the same; above, it is a mantissa's; between them lies what holds
+# most of an exponent, or of a mantissa's end.
 _CONSTANT_BITS: Final = 0.3
 _MANTISSA_BITS: Final = 6.3
 _COLUMNS: Final = 8
@@ -133,23 +133,26 @@ def _folded(columns: _Counts, width: int) -> _Counts:
 
 
 def _step(columns: _Counts, offset: int) -> int | None:
-    """An element ends with the byte that holds its exponent; without one, elements lie at multiples of their width.
+    """The offset of an element modulo its width; None where the bytes are not those of numbers.
 
-    None where the bytes are not those of numbers.
+    From its end on, an element has: most of an exponent; mantissa; a byte in which that ends, where the element was made
+    from a shorter one; zeros. Without an exponent, elements lie at multiples of their width.
     """
     width, n = len(columns), int(columns[0].sum())
     entropies = (_C_LOG_C[n] - _C_LOG_C[columns].sum(axis=1)) / n
-    between = np.flatnonzero((entropies > _CONSTANT_BITS) & (entropies < _MANTISSA_BITS))
+    if entropies.max() < _MANTISSA_BITS:
+        return None
+    classes = np.digitize(entropies, (_CONSTANT_BITS, _MANTISSA_BITS))
+    between = np.flatnonzero(classes == 1)
     if len(between) == 0:
-        last = -offset - 1
-    elif len(between) == 1:
-        last = between[0]
-    else:
-        # Of fp64 the byte below holds four bits of each.
-        last = between[entropies[between].argmin()]
-        if width < 8 or len(between) > 2 or (last - 1) % width not in between:
-            return None
-    return int(offset + last + 1) % width if entropies.max() > _MANTISSA_BITS else None
+        return 0
+    for last in between[entropies[between].argsort()]:
+        below = classes[last - np.arange(1, width)]
+        if width == 8 and below[0] == 1:
+            below = below[1:]  # of fp64, four bits of the exponent and four of the mantissa
+        if below[0] == 2 and (np.diff(below) <= 0).all() and np.count_nonzero(below == 1) <= 1:
+            return int(offset + last + 1) % width
+    return None
 
 
 def _planes(octets: _Octets, element: ElementType) -> _Octets:

@@ -79,7 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fill(frame, choices.rest());
   }
   if ((chosen & 0x10) != 0) sprinkle(frame, random);
-  const FrameInput input{frame, element.width, element.octave_bits, grid, Level{static_cast<int>(chosen % 3)}};
+  const Effort effort{Level{static_cast<int>(chosen % 4 % 3)}, (chosen & 0x08) == 0};
+  const FrameInput input{frame, element.width, element.octave_bits, grid, effort};
 
   set_simd(Simd::kScalar);
   std::vector<std::uint8_t> scalar(encode_bound_bytes(frame.size(), element.width));

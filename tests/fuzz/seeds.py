@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from s4weights.codec import _native
-from s4weights.codec.types import ElementType, Level
+from s4weights.codec.engines import NativeEngine
+from s4weights.codec.types import ElementType, Grid, Layout, Level
 from tests.codec.engines.bodies import moments
 
 # In the order of kElements in input.hpp.
@@ -39,14 +39,13 @@ def payload_seeds() -> Iterator[tuple[str, bytes]]:
     for code, element in enumerate(ELEMENTS):
         for name, frame, columns in _frames(element):
             for level in Level:
-                coded = _native.encode_payload(frame, element.width, element.octave_bits, columns, 0, level.value)
-                if coded is None:
+                coded = NativeEngine().encode(frame, element, grid=Grid(columns, 0), level=level)
+                if coded.layout is Layout.RAW or coded.element is not element:
                     continue
-                predicted, rotation, _, payload = coded
                 # input.hpp takes elements less one.
-                choices = (max(rotation, 1) - 1) | (_PREDICTED if predicted else 0)
+                choices = max(coded.layout.rotation - 1, 0) | (_PREDICTED if coded.predictor else 0)
                 head = struct.pack("<BB", code, choices) + (len(frame) // element.width - 1).to_bytes(3, "little")
-                yield f"{element.name}-{name}-{level.value}", head + payload
+                yield f"{element.name}-{name}-{level.value}", head + bytes(coded.payload)
 
 
 def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
