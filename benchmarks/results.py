@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
+# What a commit must hold for its results to be its own.
+_MEASURED = ("codec", "native", "proxy", "src")
 _HEAD = (
     "# Measured\n\nWritten by the scripts in this folder; see [README.md](README.md). Compare within one run only.\n"
 )
@@ -22,11 +24,16 @@ def machine() -> str:
             line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         cpu = f"{names[0]}, {len(names)} cores" if names else cpu
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=RESULTS.parent
-    ).stdout.strip()
+    commit = _git("rev-parse", "--short", "HEAD") or "unknown"
+    changed = " and changes" if _git("status", "--porcelain", "--untracked-files=no", "--", *_MEASURED) else ""
     today = datetime.now(UTC).date().isoformat()
-    return f"{today}, {cpu}, Python {platform.python_version()}, commit {commit or 'unknown'}."
+    return f"{today}, {cpu}, Python {platform.python_version()}, commit {commit}{changed}."
+
+
+def _git(*arguments: str) -> str:
+    """What git says of this checkout; nothing where there is none."""
+    root = RESULTS.parent.parent
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, cwd=root).stdout.strip()
 
 
 def markdown_table(columns: list[str], rows: list[list[str]]) -> str:

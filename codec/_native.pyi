@@ -29,6 +29,11 @@ def decode_payload_into(payload: object, width: int, octave_bits: int, rotation:
 def verify_payload(payload: object, width: int, octave_bits: int, rotation: int, predicted: bool, frame: object) -> bool:
     """Whether the payload decodes to just this frame."""
 
+def keep_freed_memory(bytes: int) -> bool:
+    """
+    For the whole process: give memory back to the system only beyond this, an arena. False where it cannot be set.
+    """
+
 def set_simd(name: str) -> str:
     """
     Use `scalar` or `avx2`, as far as the machine has it. Returns what is used.

@@ -39,7 +39,7 @@ from .frames import FrameCutter
 from .limits import MAX_INDEX_SEGMENTS
 from .segments import Segmenter, open_segmenter
 from .sniff import sniff
-from .types import Buffer, ElementType, EncodedFrame, Frame, Kind, Layout, Level, Predictor, Segment
+from .types import Buffer, EncodedFrame, Frame, Kind, Layout, Level, Predictor, Segment
 
 WRITER: Final = f"s4weights {__version__}"
 
@@ -113,6 +113,7 @@ class Encoder:
         checksums: Mapping[str, str] | None = None,
     ) -> bytes:
         """Return index and trailer. parts: sizes of the client's parts. checksums: its whole-object ones by header."""
+        self._table.end(self.totals.logical_bytes)
         about: dict[str, Any] = {
             "writer": WRITER,
             "kind": (self.kind or Kind.UNKNOWN).value,
@@ -194,22 +195,31 @@ def _comes_back(coded: EncodedPayload, frame: Frame, engine: Engine) -> bool:
 
 
 class _SegmentTable:
-    """The rows of the index's segment table: typed runs, and the bytes between them merged."""
+    """The rows of the index's segment table; what comes in several segments is one row."""
 
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
+        self._end = 0  # of the last row
         self._cut = False
 
     def extend(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            untyped = segment.element is ElementType.BYTES and segment.name is None
-            if untyped and self.rows and self.rows[-1][2] == "BYTES" and self.rows[-1][3] is None:
+            row = [segment.element.name, segment.name, None if segment.shape is None else list(segment.shape)]
+            # A run whose length nobody knew comes in blocks, which have no shape.
+            if segment.shape is None and segment.start == self._end and self.rows[-1:] and self.rows[-1][2:] == row:
                 self.rows[-1][1] += segment.length
             elif len(self.rows) >= MAX_INDEX_SEGMENTS:
                 self._cut = True
             else:
-                shape = list(segment.shape) if segment.shape is not None else None
-                self.rows.append([segment.start, segment.length, segment.element.name, segment.name, shape])
+                self.rows.append([segment.start, segment.length, *row])
+            if not self._cut:
+                self._end = segment.end
+
+    def end(self, body_bytes: int) -> None:
+        """The body may have ended within the last segment."""
+        if self._end > body_bytes:
+            self.rows[-1][1] = body_bytes - self.rows[-1][0]
+            self.rows[-1][4] = None
 
     def members(self) -> dict[str, Any]:
         return {"segments": self.rows, "segments_cut": True} if self._cut else {"segments": self.rows}

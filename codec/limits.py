@@ -63,3 +63,6 @@ MAX_INDEX_BYTES: Final = 256 << 20
 MAX_INDEX_SEGMENTS: Final = 200_000
 
 MAX_PLANES: Final = 16
+
+# Freed memory that a thread's arena keeps: some frames, their payloads and what encoders write ahead.
+KEPT_BYTES: Final = 32 << 20

@@ -3,6 +3,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -228,6 +232,17 @@ bool verify_payload(nb::handle payload, std::size_t width, std::size_t octave_bi
   return s4::verify_payload(view.bytes(), layout, logical.bytes(), workspace());
 }
 
+bool keep_freed_memory(int bytes) {
+#if defined(__GLIBC__)
+  // Blocks of this size and more would be mapped anew each time, and every page of them touched for the first time.
+  constexpr int kGreatestThreshold = 32 << 20;
+  return mallopt(M_MMAP_THRESHOLD, kGreatestThreshold) != 0 && mallopt(M_TRIM_THRESHOLD, bytes) != 0;
+#else
+  static_cast<void>(bytes);
+  return false;
+#endif
+}
+
 std::string set_simd(const std::string& name) {
   if (name != "scalar" && name != "avx2") throw nb::value_error("name: expected scalar or avx2");
   const auto wanted = name == "scalar" ? s4::Simd::kScalar : s4::Simd::kAvx2;
@@ -260,5 +275,8 @@ NB_MODULE(_native, m) {
         "decode_payload into out, which is the whole frame. Its bytes are undefined after an error.");
   m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
         "frame"_a, "Whether the payload decodes to just this frame.");
+  m.def("keep_freed_memory", &keep_freed_memory, "bytes"_a,
+        "For the whole process: give memory back to the system only beyond this, an arena. False where it cannot be "
+        "set.");
   m.def("set_simd", &set_simd, "name"_a, "Use `scalar` or `avx2`, as far as the machine has it. Returns what is used.");
 }

@@ -220,3 +220,34 @@ def test_everything_is_measured_and_written_for_people_and_machines(checkpoint, 
     assert min(speeds.values()) > 0
     assert all(measured[0]["gb_s_fastest_rounds"][step] >= speed for step, speed in speeds.items())
     assert all(one["identical"] for one in record["rows"])
+
+
+def test_levels_of_rows_and_columns_are_found():
+    from entropy_bench import conditional_bits, describe, entropy_bits, level_of_each
+
+    rng = np.random.default_rng(0)
+    exponents = 100 + rng.integers(0, 9, (64, 1)) + rng.integers(0, 9, (1, 48))
+    assert np.array_equal(level_of_each(exponents), exponents)
+    assert conditional_bits(exponents, exponents) == pytest.approx(0, abs=1e-6)
+    assert entropy_bits(np.arange(256)) == pytest.approx(256 * 8)
+    words = (exponents.astype(np.uint32) << 23) | rng.integers(0, 1 << 16, exponents.shape).astype(np.uint32)
+    found = describe([words, words])
+    assert found["minus round(row + column level)"] == found["sign"] == found["mantissa, upper 7 bits"] == 0
+    assert found["exponent, one table for all"] == found["table a tensor"] > 2
+
+
+def test_the_model_is_its_master_rounded(checkpoint):
+    from codec_rows import components
+    from entropy_bench import rounding_exceptions
+
+    found = components(checkpoint)
+    model, master = found["model weights", ElementType.BF16], found["master weights", ElementType.F32]
+    assert rounding_exceptions(model, master) == (0, 2 * 128 * 256)
+
+
+def test_every_hash_is_measured():
+    from hash_bench import HASHES, measure_hashes
+
+    speeds = measure_hashes(mib=1, runs=2)
+    assert set(speeds) == {"memcpy", *HASHES}
+    assert all(0 < usual <= fastest for usual, fastest in speeds.values())

@@ -222,7 +222,7 @@ def test_an_encoded_frame_says_how_it_is_stored():
 
 
 def test_a_typed_frame_that_is_smaller_as_bytes_says_so_in_its_header():
-    data = np.arange(4_000, dtype="<i8").tobytes()
+    data = np.arange(20_000, dtype="<i8").tobytes()
     frame = encode_frame(Frame(0, ElementType.I64, data), NATIVE)
     assert (frame.element, frame.modes) == (ElementType.BYTES, (Mode.ZSTD,))
     assert FrameHeader.parse(frame.header).element is ElementType.BYTES

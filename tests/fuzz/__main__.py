@@ -5,14 +5,14 @@ Guided by coverage where atheris is installed. The input of a failure lies in ./
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
+import inspect
 import sys
 import tempfile
 import time
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from .mutate import Mutator
@@ -26,12 +26,9 @@ def main(arguments: list[str]) -> int:
         return 2
     name, seconds = arguments[0], float(arguments[1])
     number = int(arguments[2]) if len(arguments) == 3 else 0
-    guided = importlib.util.find_spec("atheris") is not None
-    atheris: Any = importlib.import_module("atheris") if guided else None
-    with atheris.instrument_imports(include=["s4weights.codec"]) if guided else contextlib.nullcontext():
-        target = importlib.import_module(f"{__package__}.{name}")
-    if guided:
-        return by_coverage(atheris, target, seconds, number)
+    target = importlib.import_module(f"{__package__}.{name}")
+    if importlib.util.find_spec("atheris") is not None:
+        return by_coverage(importlib.import_module("atheris"), target, seconds, number)
     seeds = target.seeds()
     for seed in seeds:
         run(target, seed)
@@ -53,6 +50,9 @@ def run(target: ModuleType, data: bytes) -> None:
 
 
 def by_coverage(atheris: Any, target: ModuleType, seconds: float, number: int) -> int:
+    # Its hook on imports does not see the modules of an editable install.
+    for function in functions_of_codec():
+        atheris.instrument_func(function)
     with tempfile.TemporaryDirectory() as folder:
         for i, seed in enumerate(target.seeds()):
             (Path(folder) / str(i)).write_bytes(seed)
@@ -60,6 +60,18 @@ def by_coverage(atheris: Any, target: ModuleType, seconds: float, number: int) -
         atheris.Setup([sys.argv[0], *options, folder], target.one)
         atheris.Fuzz()
     return 0
+
+
+def functions_of_codec() -> list[FunctionType]:
+    found: list[FunctionType] = []
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("s4weights.codec."):
+            continue
+        holders = [module, *(one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == name)]
+        for holder in holders:
+            members = (getattr(one, "__func__", one) for one in vars(holder).values())
+            found += [one for one in members if isinstance(one, FunctionType) and one.__module__ == name]
+    return found
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 // Any frame, grid and level: no fault of memory, the same payload from scalar and vector kernels, and the frame back.
 //
-// An input: element type, level (bits 0 and 1; bit 7: a grid of small numbers; bits 4 to 6: how the frame is made),
-// elements (3 bytes), columns and column (4 bytes each), seed (4 bytes), bytes of the frame.
+// An input: element type, effort (bits 0 and 1: the level; bit 3: no Huffman; bits 4 and 5: how the frame is made; bit
+// 7: a grid of small numbers), elements (3 bytes), columns and column (4 bytes each), seed (4 bytes), bytes of the
+// frame.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -83,8 +84,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const FrameInput input{frame, element.width, element.octave_bits, grid, effort};
 
   set_simd(Simd::kScalar);
-  std::vector<std::uint8_t> scalar(encode_bound_bytes(frame.size(), element.width));
-  std::vector<std::uint8_t> vector(scalar.size());
+  // Of different bytes: one that is not written at all is seen too.
+  std::vector<std::uint8_t> scalar(encode_bound_bytes(frame.size(), element.width), 0x55);
+  std::vector<std::uint8_t> vector(scalar.size(), 0xAA);
   const EncodedPayload expected = encode_payload(input, scalar, *workspace);
   set_simd(Simd::kAvx2);
   const EncodedPayload coded = encode_payload(input, vector, *workspace);

@@ -1,4 +1,7 @@
-"""Make the golden containers of a format version. Files that exist are never written again: they are the promise."""
+"""Make the golden containers of a format version, by the reference.
+
+Files that exist are never written again: they are the promise.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +12,46 @@ from pathlib import Path
 
 import numpy as np
 
+from s4weights.codec.engines import ReferenceEngine
+from s4weights.codec.types import ElementType, Level
 from tests.codec.samples import normal, pack, safetensors_raw
+from tests.golden.make_frames import moments
 
 FOLDER = Path(__file__).parent / "v1"
 
 
-def bodies() -> dict[str, bytes]:
-    bf16 = normal(6_000)
-    header = {"w": {"dtype": "BF16", "shape": [60, 100], "data_offsets": [0, len(bf16)]}}
-    f32 = normal(5_000, "f32", seed=1)
-    state = {"v": {"dtype": "F32", "shape": [5_000], "data_offsets": [0, len(f32)]}}
-    ids = np.arange(4_000, dtype="<i8").tobytes()
-    table = {"ids": {"dtype": "I64", "shape": [4_000], "data_offsets": [0, len(ids)]}}
-    return {
-        "bf16": safetensors_raw(header, bf16),
-        "f32-positive": safetensors_raw(state, (np.frombuffer(f32, "<u4") & 0x7FFFFFFF).tobytes()),
-        "i64": safetensors_raw(table, ids),
+def one_tensor(dtype: str, shape: list[int], data: bytes) -> bytes:
+    return safetensors_raw({"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}}, data)
+
+
+def bodies() -> dict[str, tuple[bytes, Level]]:
+    """By name; how hard each is tried on."""
+    positive = (np.frombuffer(normal(5_000, "f32", seed=1), "<u4") & 0x7FFFFFFF).tobytes()
+    second = one_tensor("F32", [64, 48], moments(64, 48, ElementType.F32))
+    balanced = {
+        "bf16": one_tensor("BF16", [60, 100], normal(6_000)),
+        "f32-positive": one_tensor("F32", [5_000], positive),
+        "i64": one_tensor("I64", [4_000], np.arange(4_000, dtype="<i8").tobytes()),
         "text": b"never lose a checkpoint, never show a wrong byte; " * 40,
         "noise": np.random.default_rng(2).bytes(500),
         "zeros": bytes(64),
+        "several-frames": bytes(2_500_000),
         "empty": b"",
     }
+    tried = {f"moments-{level.value}": (second, level) for level in Level}
+    return {name: (body, Level.BALANCED) for name, body in balanced.items()} | tried
 
 
 def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     manifest = FOLDER / "manifest.json"
     known = json.loads(manifest.read_text()) if manifest.exists() else {}
-    for name, body in bodies().items():
+    for name, (body, level) in bodies().items():
         if name in known or (FOLDER / f"{name}.s4w").exists():
             sys.stderr.write(f"{name}: exists\n")
             continue
-        (FOLDER / f"{name}.s4w").write_bytes(pack(body)[0])
-        known[name] = {"sha256": hashlib.sha256(body).hexdigest(), "bytes": len(body)}
+        (FOLDER / f"{name}.s4w").write_bytes(pack(body, ReferenceEngine(), level=level)[0])
+        known[name] = {"sha256": hashlib.sha256(body).hexdigest(), "bytes": len(body), "level": level.value}
     manifest.write_text(json.dumps(known, indent=1) + "\n")
     return 0
 

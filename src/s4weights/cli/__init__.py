@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
+from s4weights.codec.allocator import keep_freed_memory
 from s4weights.codec.errors import S4WeightsError
 from s4weights.version import __version__
 
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in _COMMANDS:
         import_module(f"{__name__}.{name}").add_parser(commands)
     options = parser.parse_args(arguments)
+    keep_freed_memory()
     try:
         return int(options.run(options))
     except (S4WeightsError, OSError) as error:

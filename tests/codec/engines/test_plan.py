@@ -17,13 +17,13 @@ def test_a_short_frame_is_looked_at_whole():
 
 
 def test_of_a_long_frame_32_runs_are_looked_at_each_at_another_place_of_its_share():
-    index = sample_index(1024 * 256)
-    assert len(index) == 32 * 256
-    runs = index[::256] // 256
+    index = sample_index(1024 * 128)
+    assert len(index) == 32 * 128
+    runs = index[::128] // 128
     assert runs[:4].tolist() == [0, 45, 90, 103]
     assert sorted(run % 32 for run in runs) == list(range(32))
-    # Shares of 2 runs and a last one.
-    assert (sample_index(65 * 256 + 7)[::256] // 256).tolist() == [2 * g + g % 2 for g in range(32)] + [64]
+    # Shares of 5 runs, and three runs more, of which the first is looked at.
+    assert (sample_index(163 * 128 + 7)[::128] // 128).tolist() == [5 * g + 13 * g % 5 for g in range(32)] + [161]
 
 
 @pytest.mark.parametrize("n", [16_385, 100_000, 65_536 + 255, 524_288, 1 << 20])
@@ -31,7 +31,7 @@ def test_what_is_looked_at_lies_in_the_frame_and_is_of_one_size(n):
     index = sample_index(n)
     assert (np.diff(index) > 0).all()
     assert index[-1] < n
-    assert 32 * 256 <= len(index) <= 63 * 256
+    assert 32 * 128 <= len(index) <= 40 * 128
 
 
 def mode_of(plane: bytes, effort: Effort) -> Mode:
@@ -133,7 +133,7 @@ def test_one_exception_in_64_is_no_surprise():
 def test_more_than_8191_exceptions_in_a_block_are_too_many():
     noise = RNG.integers(1, 256, 65_536, dtype=np.uint8)
     # The whole plane's histogram: bits never promise that much, so by hand.
-    choice = choose_mode(Sample(histogram(bytes(131_072)), 131_072), Level.FAST)
+    choice = choose_mode(Sample(histogram(bytes(131_072)), 131_072), Effort(Level.FAST))
     assert (choice.mode, choice.is_whole) == (Mode.BITS, True)
     for exceptions, mode in ((8_191, Mode.BITS), (8_192, Mode.RAW)):
         plane = bytes(65_536 - exceptions) + noise[:exceptions].tobytes() + bytes(65_536)

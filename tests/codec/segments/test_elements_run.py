@@ -77,7 +77,7 @@ NEITHER = {
     "noise": np.random.default_rng(0).bytes(300_000),
     "zeros": bytes(300_000),
     "one byte": b"x",
-    "a short dump": FLAT[:UNTYPED],
+    "a short dump": FLAT[: UNTYPED - 1],
 }
 
 

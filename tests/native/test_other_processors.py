@@ -1,0 +1,45 @@
+"""The kernels compiled for ARM, run by an emulator, write the same bytes as here; skipped without its compiler."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NATIVE = Path(__file__).parents[2] / "native"
+PROGRAM = Path(__file__).parent / "digests.cpp"
+ARM_COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
+
+pytestmark = pytest.mark.slow
+
+
+def digests(folder: Path, compiler: str, *command: str) -> str:
+    """What the program prints, compiled with no instruction set but the compiler's own."""
+    plain = [path for path in sorted((NATIVE / "core").glob("*.cpp")) if not path.stem.endswith(("_avx2", "_sse42"))]
+    flags = ["-std=c++20", "-O2", "-static", f"-I{NATIVE}"]
+    if compiler != ARM_COMPILER and platform.machine() == "x86_64":
+        # Here the dispatch names them; nothing else may need their instructions.
+        vectors = [path for path in sorted((NATIVE / "core").glob("*.cpp")) if path not in plain]
+        for path in vectors:
+            wide = ["-msse4.2"] if path.stem.endswith("_sse42") else ["-mavx2", "-mbmi2", "-mpopcnt"]
+            subprocess.run([compiler, *flags, *wide, "-c", str(path), "-o", str(folder / f"{path.stem}.o")], check=True)
+        plain += [folder / f"{path.stem}.o" for path in vectors]
+    program = folder / "digests"
+    subprocess.run([compiler, *flags, *map(str, plain), str(PROGRAM), "-o", str(program)], check=True)
+    arguments = [] if compiler == ARM_COMPILER else ["scalar"]
+    return subprocess.run([*command, str(program), *arguments], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.skipif(
+    not (shutil.which(ARM_COMPILER) and shutil.which(EMULATOR) and shutil.which("g++")),
+    reason=f"needs {ARM_COMPILER} and {EMULATOR}",
+)
+def test_arm_writes_the_same_bytes(tmp_path):
+    for name in ("here", "arm"):
+        (tmp_path / name).mkdir()
+    here = digests(tmp_path / "here", "g++")
+    assert len(here.splitlines()) == 54
+    assert digests(tmp_path / "arm", ARM_COMPILER, EMULATOR) == here
