@@ -5,18 +5,22 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\
   $(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(p))))
 TORCH ?= torch==2.13.0
 JOBS ?= 2
+# For each fuzzer.
+FUZZ_SECONDS ?= 10
 PEERS ?= zipnn==0.5.4 openzl==0.3.0 pcodec==1.1.0 blosc2==4.14.1
 
 BIN := .venv/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
+FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast check format stubs bench clean
+.PHONY: help demo test test-fast fuzz check format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
 	@echo "make test        all tests (starts the S3 server and clients they need)"
 	@echo "make test-fast   the tests that need neither"
+	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
 	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
 	@echo "make format      let ruff and clang-format write"
 	@echo "make bench       rewrite benchmarks/RESULTS.md"
@@ -30,19 +34,30 @@ test: .venv/installed .venv-awscli/installed .venv-s3fs/installed
 test-fast: .venv/installed
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow"
 
+# The input of a failure lies in build/fuzz/crash-input.
+fuzz: .venv/installed
+	$(BIN)/cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN)/ninja)" \
+	  -DPython_EXECUTABLE="$(abspath $(BIN)/python)" -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)"
+	$(BIN)/cmake --build build/fuzz --target fuzz_payload fuzz_round_trip
+	$(BIN)/python -m tests.fuzz.seeds build/fuzz/seeds
+	cd build/fuzz && for fuzzer in payload round_trip; do \
+	  ./fuzz_$$fuzzer seeds/$$fuzzer $(FUZZ_SECONDS) || exit 1; done
+	cd build/fuzz && for target in bodies containers engines; do \
+	  PYTHONPATH="$(CURDIR)" "$(CURDIR)/$(BIN)/python" -m tests.fuzz $$target $(FUZZ_SECONDS) || exit 1; done
+
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run -Werror $(filter %.cpp %.hpp %.h,$(NATIVE))
+	$(BIN)/clang-format --dry-run -Werror $(filter %.cpp %.hpp %.h,$(NATIVE) $(FUZZERS))
 	$(BIN)/python tests/check_stub.py
 	$(BIN)/python tests/check_sizes.py
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(filter %.cpp %.hpp %.h,$(NATIVE))
+	$(BIN)/clang-format -i $(filter %.cpp %.hpp %.h,$(NATIVE) $(FUZZERS))
 
 stubs: .venv/installed
 	$(BIN)/python tests/check_stub.py --write

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from codec_bodies import Threads
-from codec_targets import BALANCED, MEMCPY, OURS, SMALL, ZIPNN, Table, Target, divide
+from codec_targets import BALANCED, MEMCPY, OURS, RANS, SMALL, ZIPNN, Table, Target, divide
 from results import markdown_table
 
 from s4weights.measure.candidate import COPY, DECODE, ENCODE, ENGINE_DECODE, ENGINE_VERIFIED, VERIFIED
@@ -57,7 +57,7 @@ def speed_table(speeds: Table) -> str:
             if one.failure is not None:
                 rows.append([row, name, *[""] * len(_STEPS), "failed", "", ""])
                 continue
-            mine = name in OURS
+            mine = name in (*OURS, RANS)
             encode, decode = (ENCODE, ENGINE_DECODE) if mine else (ENCODE, DECODE)
             copy = results[MEMCPY].speed(COPY)
             cells = [_speed(one, COPY)] + [""] * 4 if name == MEMCPY else _peer_cells(one) if not mine else _cells(one)

@@ -13,7 +13,7 @@ from s4weights.measure.rounds import Result
 
 FAST, BALANCED, SMALL = "s4weights fast", "s4weights balanced", "s4weights small"
 OURS = (FAST, BALANCED, SMALL)
-MEMCPY, ZIPNN = "memcpy", "zipnn"
+RANS, MEMCPY, ZIPNN = "s4weights rANS", "memcpy", "zipnn"
 
 Table = Mapping[str, Mapping[str, Result]]
 """Row -> candidate -> result."""
@@ -21,7 +21,8 @@ Table = Mapping[str, Mapping[str, Result]]
 
 @dataclass(frozen=True)
 class Target:
-    """found: by medians, which decide; least: by each unit's fastest round, None where no time is involved.
+    """found: by medians; least: by each unit's fastest round, None where no time is involved. Both must hold: on a machine
+    with other work either may flatter, but hardly both.
 
     is_most: required is the most that is allowed, else the least. found None: could not be measured here.
     """
@@ -35,18 +36,24 @@ class Target:
 
     @property
     def is_met(self) -> bool:
-        return self._holds(self.found)
+        return self._holds(self.found) and (self.least is None or self._holds(self.least))
 
     def _holds(self, value: float | None) -> bool:
         return value is not None and (value <= self.required if self.is_most else value >= self.required)
 
     def cells(self) -> list[str]:
         sign = "≤" if self.is_most else "≥"
-        verdict = "yes" if self.is_met else "by its fastest rounds only" if self._holds(self.least) else "**no**"
-        if self.found is None:
-            verdict = "not measured"
         name = f"{self.name} (stretch)" if self.is_stretch else self.name
-        return [name, f"{sign} {self.required:g}", _shown(self.found), _shown(self.least), verdict]
+        return [name, f"{sign} {self.required:g}", _shown(self.found), _shown(self.least), self._verdict()]
+
+    def _verdict(self) -> str:
+        if self.found is None:
+            return "not measured"
+        if self.is_met:
+            return "yes"
+        if self._holds(self.found):
+            return "by medians only"
+        return "by fastest rounds only" if self._holds(self.least) else "**no**"
 
     def record(self) -> dict[str, Any]:
         return {
@@ -66,7 +73,7 @@ def _shown(value: float | None) -> str:
 
 def best_peer(results: Iterable[Result]) -> Result | None:
     """The peer whose output is smallest."""
-    peers = [one for one in results if one.candidate not in (*OURS, MEMCPY) and one.failure is None]
+    peers = [one for one in results if one.candidate not in (*OURS, RANS, MEMCPY) and one.failure is None]
     return min(peers, key=lambda one: one.stored_bytes, default=None)
 
 
@@ -108,10 +115,8 @@ def speed_targets(speeds: Table) -> Iterator[Target]:
             "`balanced` decode, engine, by memcpy", stretch, (BALANCED, ENGINE_DECODE), (MEMCPY, COPY), is_stretch=True
         )
         if row == BF16_MODEL:
-            yield pair.target("rANS (`small`) encode, engine, by zipnn's", 1.6, (SMALL, ENCODE), (ZIPNN, ENCODE))
-            yield pair.target(
-                "rANS (`small`) decode, engine, by zipnn's", 1.05, (SMALL, ENGINE_DECODE), (ZIPNN, DECODE)
-            )
+            yield pair.target("rANS frames, encode, engine, by zipnn's", 1.6, (RANS, ENCODE), (ZIPNN, ENCODE))
+            yield pair.target("rANS frames, decode, engine, by zipnn's", 1.05, (RANS, ENGINE_DECODE), (ZIPNN, DECODE))
 
 
 class Pair:

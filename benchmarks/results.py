@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ _HEAD = (
 
 
 def machine() -> str:
-    """CPU, cores, Python, date and commit of this run."""
+    """CPU, cores, Python, date, commit and load of this run: over one a core, others were at work too."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -27,7 +28,9 @@ def machine() -> str:
     commit = _git("rev-parse", "--short", "HEAD") or "unknown"
     changed = " and changes" if _git("status", "--porcelain", "--untracked-files=no", "--", *_MEASURED) else ""
     today = datetime.now(UTC).date().isoformat()
-    return f"{today}, {cpu}, Python {platform.python_version()}, commit {commit}{changed}."
+    return (
+        f"{today}, {cpu}, Python {platform.python_version()}, commit {commit}{changed}, load {os.getloadavg()[1]:.1f}."
+    )
 
 
 def _git(*arguments: str) -> str:

@@ -7,7 +7,7 @@ and may run in any thread.
     out.write(encoder.start())
     for chunk in body:
         for frame in encoder.plan(chunk):
-                out.writelines(encoder.add(encode_frame(frame, engine)))
+            out.writelines(encoder.add(encode_frame(frame, engine)))
     for frame in encoder.plan_end():
         out.writelines(encoder.add(encode_frame(frame, engine)))
     out.write(encoder.finish())
@@ -80,12 +80,14 @@ class Encoder:
         self._digest.update(data)
         if self._segmenter is not None:
             return self._cut(data)
+        if not self._head:
+            return self._begin(data, complete=False)
         self._head += data
-        return self._begin(complete=False)
+        return self._begin(self._head, complete=False)
 
     def plan_end(self) -> list[Frame]:
         """The body has ended: return the last frames."""
-        frames = self._begin(complete=True) if self._segmenter is None else []
+        frames = self._begin(self._head, complete=True) if self._segmenter is None else []
         return frames + self._cutter.finish()
 
     def start(self) -> bytes:
@@ -136,13 +138,17 @@ class Encoder:
         )
         return index + trailer.to_bytes()
 
-    def _begin(self, *, complete: bool) -> list[Frame]:
-        kind = sniff(self._head, complete=complete)
+    def _begin(self, head: Buffer, *, complete: bool) -> list[Frame]:
+        """Cut head, all that there is of the body, where its kind can be seen; else keep it."""
+        kind = sniff(head, complete=complete)
         if kind is None:
+            if head is not self._head:
+                self._head += head
             return []
         self.kind = kind
         self._segmenter = open_segmenter(kind)
-        head, self._head = bytes(self._head), bytearray()
+        if head is self._head:
+            head, self._head = bytes(head), bytearray()
         return self._cut(head)
 
     def _cut(self, data: Buffer) -> list[Frame]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Final
 
-from .limits import FRAME_BYTES, MIN_COLUMNS, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
+from .limits import FRAME_BYTES, MAX_COLUMNS, MIN_COLUMNS, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
 from .types import NO_GRID, Buffer, ElementType, Frame, Grid, Segment
 
 # Below this a copy is cheaper than a slice that is kept.
@@ -128,7 +128,7 @@ class FrameCutter:
 
 
 def columns_of(shape: Sequence[int]) -> int:
-    """The last dimension, times those before it while it is short; 0 for less than two dimensions."""
+    """The last dimension, times those before it while it is short; 0 for less than two dimensions, and past MAX_COLUMNS."""
     if len(shape) < 2 or 0 in shape:
         return 0
     columns = shape[-1]
@@ -136,7 +136,7 @@ def columns_of(shape: Sequence[int]) -> int:
         if columns >= MIN_COLUMNS:
             break
         columns *= size
-    return columns
+    return columns if columns <= MAX_COLUMNS else 0
 
 
 class _Pieces:

@@ -20,6 +20,8 @@ MIN_TENSOR_FRAME_BYTES: Final = 64 << 10
 
 # Below this, columns are taken together with the dimension before them: convolutions end in 3 x 3.
 MIN_COLUMNS: Final = 16
+# And above this there are none: a frame would hold few rows of so many, and levels are not tried.
+MAX_COLUMNS: Final = 65_536
 
 # What `sniff` looks at. A torch.save zip names its first entry within 30 + 65535 bytes, in practice in 200; in front of the
 # numbers of a format that we do not know may lie a header.
@@ -59,10 +61,10 @@ MAX_SAFETENSORS_MEMBER_BYTES: Final = 64 << 10
 
 # The index's uncompressed bytes: 8 a frame, and the segment table. Enough for 16 TiB of frames.
 MAX_INDEX_BYTES: Final = 256 << 20
+# Brackets, braces and commas of the index's JSON, some 64 bytes each when read: 200,000 rows have some 10 each.
+MAX_INDEX_VALUES: Final = 4_000_000
 # Rows of the segment table that an index keeps. It is for people (inspect), not needed to decode.
 MAX_INDEX_SEGMENTS: Final = 200_000
-
-MAX_PLANES: Final = 16
 
 # Freed memory that a thread's arena keeps: some frames, their payloads and what encoders write ahead.
 KEPT_BYTES: Final = 32 << 20

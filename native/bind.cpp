@@ -132,8 +132,9 @@ s4::Level level_of(const std::string& name) {
 
 void check_layout(const s4::PayloadLayout& layout, std::size_t bytes) {
   check_width(layout.width, bytes);
-  if (layout.octave_bits != 0 && (layout.octave_bits < 4 || layout.octave_bits > 15 || layout.width == 1)) {
-    throw nb::value_error("octave_bits: expected 0, or 4 to 15 and more than one byte an element");
+  const std::size_t octave = layout.octave_bits;
+  if (octave != 0 && ((octave != 5 && octave != 8 && octave != 11) || layout.width == 1)) {
+    throw nb::value_error("octave_bits: expected 0, or 5, 8 or 11 and more than one byte an element");
   }
   const bool rotated = layout.octave_bits != 0 ? layout.rotation >= 1 && layout.rotation <= 4 : layout.rotation == 0;
   if (!rotated) throw nb::value_error("rotation: expected 1 to 4 for floats, else 0");

@@ -89,7 +89,7 @@ def test_the_source_is_never_overwritten(tmp_path, work, kind, force):
 
 
 class _Broken(NativeEngine):
-    def encode(self, data, element):
+    def encode(self, data, element, **options):
         raise MemoryError
 
 

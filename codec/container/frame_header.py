@@ -100,6 +100,8 @@ class FrameHeader:
             raise FormatError(f"{where}: expected {expected} planes, found {self.planes}")
         if self.layout is Layout.RAW and self.payload_bytes != self.logical_bytes:
             raise FormatError(f"{where}: expected {self.logical_bytes} raw bytes, found {self.payload_bytes}")
+        if self.layout is Layout.RAW and self.predictor is not Predictor.NONE:
+            raise FormatError(f"{where}: expected no predictor of raw bytes, found {self.predictor!r}")
 
 
 def is_index_next(data: Buffer) -> bool:

@@ -15,7 +15,7 @@ import zstandard
 
 from .._native import crc32c
 from ..errors import BadMagic, ChecksumMismatch, FormatError, LimitExceeded, Truncated
-from ..limits import MAX_FRAME_BYTES, MAX_INDEX_BYTES
+from ..limits import MAX_FRAME_BYTES, MAX_INDEX_BYTES, MAX_INDEX_VALUES
 from ..types import Buffer
 from .frame_header import FRAME_HEADER_BYTES, INDEX_MAGIC
 from .header import HEADER_BYTES
@@ -113,12 +113,11 @@ def parse_index(data: Buffer, trailer: Trailer) -> Index:
         raise LimitExceeded(f"index: expected {8 * frames} to {MAX_INDEX_BYTES} bytes, found {plain_bytes}")
     plain = _inflate(packed, plain_bytes)
     columns = np.frombuffer(plain, dtype="<u4", count=2 * frames)
-    index = Index(columns[:frames].tolist(), columns[frames:].tolist(), _about(plain[8 * frames :]))
-    _check_lengths(columns[:frames], columns[frames:], index, trailer)
-    return index
+    _check_lengths(columns[:frames], columns[frames:], trailer)
+    return Index(columns[:frames].tolist(), columns[frames:].tolist(), _about(plain[8 * frames :]))
 
 
-def _check_lengths(logical: np.ndarray, stored: np.ndarray, index: Index, trailer: Trailer) -> None:
+def _check_lengths(logical: np.ndarray, stored: np.ndarray, trailer: Trailer) -> None:
     if len(logical) and (int(logical.min()) < 1 or int(logical.max()) > MAX_FRAME_BYTES):
         raise LimitExceeded(
             f"index: expected frames of 1 to {MAX_FRAME_BYTES} bytes, found {logical.min()} to {logical.max()}"
@@ -127,10 +126,11 @@ def _check_lengths(logical: np.ndarray, stored: np.ndarray, index: Index, traile
         stored < FRAME_HEADER_BYTES
     ):
         raise LimitExceeded("index: expected stored lengths of a frame header up to header and body, found another")
-    if index.logical_bytes != trailer.logical_bytes or index.frames_end != trailer.index_offset:
+    logical_bytes, frames_end = int(logical.sum(dtype=np.int64)), HEADER_BYTES + int(stored.sum(dtype=np.int64))
+    if logical_bytes != trailer.logical_bytes or frames_end != trailer.index_offset:
         raise FormatError(
             f"index: expected {trailer.logical_bytes} logical bytes in frames up to byte {trailer.index_offset}, "
-            f"found {index.logical_bytes} up to byte {index.frames_end}"
+            f"found {logical_bytes} up to byte {frames_end}"
         )
 
 
@@ -151,6 +151,9 @@ def _inflate(packed: bytes, plain_bytes: int) -> bytes:
 
 
 def _about(text: bytes) -> Mapping[str, Any]:
+    values = sum(text.count(mark) for mark in (b"{", b"[", b","))
+    if values > MAX_INDEX_VALUES:
+        raise LimitExceeded(f"index: expected at most {MAX_INDEX_VALUES} brackets and commas, found {values}")
     try:
         about = json.loads(text)
     except (ValueError, RecursionError) as error:

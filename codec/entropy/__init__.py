@@ -5,6 +5,8 @@ Source: docs/format.md, section 3.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from ..errors import FormatError
@@ -26,10 +28,14 @@ __all__ = [
 ]
 
 
+_LOOK: Final = 256
+
+
 def is_constant(plane: Buffer) -> bool:
     """Whether one value fills a plane of at least one byte."""
     octets = np.frombuffer(plane, dtype=np.uint8)
-    return bool((octets == octets[0]).all())
+    # Most planes show it at once.
+    return bool((octets[:_LOOK] == octets[0]).all() and (octets == octets[0]).all())
 
 
 def decode_plane(mode: Mode, stored: Buffer, n: int) -> Buffer:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ..errors import FormatError
+from ..errors import ChecksumMismatch
 from ..types import Buffer
 from . import huffman_code
 from .blocks import MostExceptions, Symbols, decode_blocks, encode_blocks
@@ -51,7 +51,7 @@ def fit(sample: Sample) -> Huffman | None:
 
 
 def decode(stored: Buffer, n: int) -> bytes:
-    """Decode exactly n symbols. Raises: Truncated, FormatError."""
+    """Decode exactly n symbols. Raises: Truncated, ChecksumMismatch, FormatError."""
     code, table_at = read_code(stored)
     symbol_of, length_of = code.by_pattern()
 
@@ -96,7 +96,7 @@ def _encode_stream(lengths: Places, codes: Places) -> bytes:
 
 
 def _decode_stream(stream: memoryview, count: int, length_of: Places, where: str) -> Places:
-    """The 11 bits that begin at each of `count` codes. Raises: FormatError."""
+    """The 11 bits that begin at each of `count` codes. Raises: ChecksumMismatch."""
     bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), bitorder="little").astype(np.int64)
     end = len(bits)
     bits = np.pad(bits, (0, MAX_LENGTH))
@@ -113,7 +113,7 @@ def _decode_stream(stream: memoryview, count: int, length_of: Places, where: str
         begins.append(at)
         at = following[at]
     if len(begins) < count or -(-at // 8) != len(stream):
-        raise FormatError(
+        raise ChecksumMismatch(
             f"{where}: expected {count} codes that end in the last of {len(stream)} bytes, "
             f"found {len(begins)} that end at bit {at}"
         )

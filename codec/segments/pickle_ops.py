@@ -48,6 +48,7 @@ _PLAIN: Final = frozenset(b"(.012NRQabd})l]otesu\x81\x85\x86\x87\x88\x89\x8f\x90
 _FIXED: Final = [0 if code in _PLAIN else _ARGUMENTS.get(code) for code in range(256)]
 _DICTS: Final = frozenset({"OrderedDict", "defaultdict", "dict"})
 _MAX_LINE_BYTES: Final = 64 << 10
+_MAX_TEXT_BYTES: Final = 64 << 10
 
 
 class PickleReader:
@@ -231,8 +232,9 @@ _Action = Callable[[PickleReader, bytes], None]
 
 
 def _text(reader: PickleReader, argument: bytes) -> None:
-    # A name is for people: what is not UTF-8 (Python 2) is shown as far as it goes.
-    reader.push(argument.decode("utf-8", "replace"))
+    # A name is for people: what is not UTF-8 (Python 2) is shown as far as it goes; that takes long, and a text of megabytes
+    # is no name.
+    reader.push(argument.decode("utf-8", "replace") if len(argument) <= _MAX_TEXT_BYTES else None)
 
 
 def _integer(reader: PickleReader, argument: bytes) -> None:

@@ -123,9 +123,9 @@ PlaneError read_huffman_code(std::span<const std::uint8_t> stored, HuffmanCode& 
   code.codes.fill(0);
   std::uint32_t sum = 0;
   std::size_t symbols = 0;
-  for (std::size_t place = 0; place < (code.count + 1) / 2 * 2; ++place) {
+  for (std::size_t place = 0; place < code.count; ++place) {
     const std::size_t bits = stored[2 + place / 2] >> (place % 2 * 4) & 15;
-    if (bits > kMaxCodeBits || (place >= code.count && bits != 0)) return PlaneError::kTable;
+    if (bits > kMaxCodeBits) return PlaneError::kTable;
     if (bits == 0) continue;
     code.lengths[place] = static_cast<std::uint8_t>(bits);
     sum += kComplete >> bits;

@@ -144,7 +144,7 @@ def test_size_is_held_against_the_smallest_peer_that_works():
     assert (small.is_met, balanced.is_met, file.is_met) == (True, False, False)
 
 
-def test_medians_decide_and_what_was_not_measured_is_not_met():
+def test_medians_and_fastest_rounds_decide_and_what_was_not_measured_is_not_met():
     from codec_rows import BF16_MODEL
     from codec_targets import speed_targets
 
@@ -157,7 +157,10 @@ def test_medians_decide_and_what_was_not_measured_is_not_met():
     assert (decode.found, decode.is_met, decode.cells()[-1]) == (1.5, False, "**no**")
     ours.least[ENGINE_DECODE] = 0.1
     decode = next(one for one in speed_targets({BF16_MODEL: results}) if one.name == decode.name)
-    assert (decode.is_met, decode.cells()[-1]) == (False, "by its fastest rounds only")
+    assert (decode.is_met, decode.cells()[-1]) == (False, "by fastest rounds only")
+    results["zipnn"].seconds[DECODE], ours.least[ENGINE_DECODE] = 1.7, 0.5
+    decode = next(one for one in speed_targets({BF16_MODEL: results}) if one.name == decode.name)
+    assert (decode.is_met, decode.cells()[-1]) == (False, "by medians only")
     copied = found[f"{BF16_MODEL}: `balanced` decode, engine, by memcpy"]
     assert (copied.found, copied.is_met, copied.cells()[-1]) == (None, False, "not measured")
 

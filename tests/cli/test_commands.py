@@ -100,7 +100,7 @@ def test_inspect_names_every_tensor_and_adds_up(source, capsys, packed):
     assert by_name["layer.0.weight"]["type"] == "BF16"
     assert by_name["layer.0.weight"]["shape"] == [300, 200]
     assert by_name["layer.0.weight"]["ratio"] > 1.3
-    assert by_name["layer.0.weight"]["modes"] == ["rans+raw"]
+    assert by_name["layer.0.weight"]["modes"] == ["huffman+raw"]
     assert sum(row["stored_bytes"] for row in rows) <= whole["stored_bytes"]
 
 

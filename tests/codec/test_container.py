@@ -18,6 +18,7 @@ from s4weights.codec.container import (
     make_index,
     parse_index,
 )
+from s4weights.codec.container.index import _about
 from s4weights.codec.errors import (
     BadMagic,
     ChecksumMismatch,
@@ -112,6 +113,12 @@ def test_every_flipped_bit_of_a_frame_header_is_found(bit):
 def test_a_raw_frame_must_store_its_logical_bytes():
     raw = FrameHeader(ElementType.BF16, Predictor.NONE, Layout.RAW, 0, 0, 1000, 999, 0, 0)
     with pytest.raises(FormatError, match="raw bytes"):
+        FrameHeader.parse(raw.to_bytes())
+
+
+def test_a_raw_frame_has_no_predictor():
+    raw = FrameHeader(ElementType.BF16, Predictor.LEVELS, Layout.RAW, 0, 0, 1000, 1000, 0, 0)
+    with pytest.raises(FormatError, match="no predictor"):
         FrameHeader.parse(raw.to_bytes())
 
 
@@ -223,3 +230,9 @@ def test_an_index_that_does_not_add_up_is_named(changes):
 def test_a_frame_longer_than_the_limit_in_an_index_is_named():
     with pytest.raises(LimitExceeded, match="frames of 1 to"):
         parse_index(*index_and_trailer((MAX_FRAME_BYTES + 1,), (740,)))
+
+
+def test_an_index_of_many_empty_values_is_refused_before_it_is_parsed():
+    about = b'{"x":[' + b"{}," * 2_000_000 + b"0]}"
+    with pytest.raises(LimitExceeded, match="brackets and commas"):
+        _about(about)

@@ -237,3 +237,11 @@ def test_a_source_that_gives_little_at_a_time():
             return super().read(min(7, size or 0))
 
     assert b"".join(iter_body(Slow(pack(body)[0]), NATIVE)) == body
+
+
+def test_a_tensor_of_more_columns_than_32_bits_count():
+    # As flat parameters with one row are; the body ends long before its tensor does.
+    columns = 5 << 30
+    header = {"w": {"dtype": "BF16", "shape": [1, columns], "data_offsets": [0, 2 * columns]}}
+    body = safetensors_raw(header, normal(50_000))
+    assert unpack(pack(body)[0]) == body

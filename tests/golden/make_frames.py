@@ -92,8 +92,8 @@ def exact_levels(size: int) -> bytes:
 
 
 def two_blocks(values: Numbers) -> bytes:
-    """bf16 with these values for exponents, and now and then one that has no place among them."""
-    exponents = values + 121
+    """bf16 with these values from 126 on for exponents, and now and then one that has no place among them."""
+    exponents = values + 126
     exponents[::601] = 7
     return from_rotated(exponents << 8, np.zeros_like(exponents), ElementType.BF16)
 

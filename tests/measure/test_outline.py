@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from s4weights.codec.encode import Encoder
+from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.types import ElementType, Kind
 from s4weights.measure.components import SMALL, find_components, role_of
 from s4weights.measure.outline import outline
@@ -70,7 +71,7 @@ def test_what_is_not_recognised_has_no_outline(tmp_path, body, kind):
     source = FileSource(tmp_path / "body")
     about = outline(source)
     assert (about.kind, about.segments) == (kind, [])
-    assert source.read_bytes <= 4096
+    assert source.read_bytes <= SNIFF_BYTES
 
 
 def test_pieces_tile_every_component(trained):

@@ -9,13 +9,15 @@ from typing import Final
 from s4weights.codec.container import HEADER_BYTES, INDEX_HEADER_BYTES, TRAILER_BYTES
 from s4weights.codec.decode import decode_frame
 from s4weights.codec.encode import encode_frame
-from s4weights.codec.engines import EncodedPayload, Engine
+from s4weights.codec.engines import EncodedPayload, Engine, NativeEngine
 from s4weights.codec.frames import FrameCutter
 from s4weights.codec.types import Frame, Layout, Level, Segment
 
 from .candidate import DECODE, ENCODE, ENGINE_DECODE, ENGINE_VERIFIED, VERIFIED, Maker, Step, timed_each
 
 OURS: Final = "s4weights"
+# Frames as a GPU writes them, whose balanced level has rANS in place of Huffman.
+GPU_LIKE: Final = f"{OURS} rANS"
 # All that the codec has.
 LEVELS: Final = tuple(level.value for level in Level)
 
@@ -43,6 +45,8 @@ def codec_candidates(
     """Our codec on these frames: a name and a maker for each level. detailed: the engine is measured by itself too."""
     for level in levels:
         yield f"{OURS} {level}", partial(_Codec, frames, engine, Level(level), detailed)
+    if detailed:
+        yield GPU_LIKE, partial(_Codec, frames, NativeEngine(huffman=False), Level.BALANCED, True)
 
 
 class _Codec:

@@ -67,7 +67,7 @@ def test_sizes_around_groups_and_blocks(n, level):
 def test_all_patterns_of_16_bit_floats_in_a_grid(element, level):
     # Beside moments that make the writer predict: every bit pattern through the predictor.
     patterns = np.arange(65_536, dtype="<u2").tobytes()
-    data = moments(1024, 256, element) + patterns
+    data = moments(512, 256, element) + patterns
     coded = coded_and_back(data, element, Grid(256, 0), level)
     assert (coded.predictor is Predictor.LEVELS) == (level is not Level.FAST)
 

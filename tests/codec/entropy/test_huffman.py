@@ -11,7 +11,7 @@ import pytest
 from s4weights.codec.entropy import Sample, decode_plane, histogram, huffman, huffman_code
 from s4weights.codec.entropy.huffman import Huffman
 from s4weights.codec.entropy.huffman_code import Code, package_merge
-from s4weights.codec.errors import FormatError, Truncated
+from s4weights.codec.errors import ChecksumMismatch, FormatError, Truncated
 from s4weights.codec.types import Mode
 from tests.codec.document import decode_plane as decode_as_the_document_says
 from tests.codec.engines.bodies import symbols
@@ -151,11 +151,11 @@ def changed(at: int, *octets: int) -> bytes:
         (changed(2, 0, 0), FormatError, "found 0 that fill 0"),
         (GOOD[:-1], FormatError, "fill"),
         (GOOD + b"\0", FormatError, "fill"),
-        (changed(4, STREAMS[0] + 1, 0, STREAMS[1] - 1, 0), FormatError, "block 0 at plane byte 14, stream 0"),
-        (changed(4, STREAMS[0] - 1, 0, STREAMS[1] + 1, 0), FormatError, "stream 0 at its byte 0: expected 64 codes"),
-        (changed(6, STREAMS[1] + STREAMS[2], 0, 0, 0), FormatError, "stream 1"),
-        (changed(14, *[0xFF] * STREAMS[0]), FormatError, "codes that end in the last"),
-        (changed(14, *[0] * STREAMS[0]), FormatError, "found 64 that end at bit 64"),
+        (changed(4, STREAMS[0] + 1, 0, STREAMS[1] - 1, 0), ChecksumMismatch, "block 0 at plane byte 14, stream 0"),
+        (changed(4, STREAMS[0] - 1, 0, STREAMS[1] + 1, 0), ChecksumMismatch, "stream 0 at its byte 0: expected 64 codes"),
+        (changed(6, STREAMS[1] + STREAMS[2], 0, 0, 0), ChecksumMismatch, "stream 1"),
+        (changed(14, *[0xFF] * STREAMS[0]), ChecksumMismatch, "codes that end in the last"),
+        (changed(14, *[0] * STREAMS[0]), ChecksumMismatch, "found 64 that end at bit 64"),
     ],
 )
 def test_a_reader_rejects(stored, error, text):
