@@ -99,7 +99,9 @@ def find_elements(sample: Buffer, offset: int, before: Elements = NONE) -> Eleme
             kind = _named(element, counts)
         if share <= least and share * weight < lowest:
             best, lowest = Elements(kind, step), share * weight
-    return best
+    # bf16 and fp16 have the same planes, and a tensor may lie near the border between two names.
+    same_planes = best.step == before.step and best.element.width == before.element.width
+    return before if same_planes and before.element.is_float else best
 
 
 def guess_element(sample: Buffer, *, is_tensor: bool = False) -> ElementType:

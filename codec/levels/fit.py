@@ -51,7 +51,7 @@ def fit(data: Buffer, element: ElementType, grid: Grid, most_products: int) -> L
     place = (grid.column + np.arange(n)) % columns
     row_of = (grid.column + np.arange(n)) // columns
     means = np.add.reduceat(top - unit(element) * column_levels[place], starts) // sizes
-    middle = int(means[varied].sum()) // int(varied.sum())
+    middle = seen.middle
     row_levels = np.where(varied, _as_levels(means - middle, unit(element)), UNIFORM)
     rows = [row_levels]
     rest = products.rest(top - middle - unit(element) * (row_levels[row_of] + column_levels[place]), octave)
@@ -73,12 +73,13 @@ class _Means:
         # A whole row's elements follow one another.
         self.table = top[starts[:, np.newaxis] + np.arange(columns)]
         self.means = self.table.sum(axis=1) // columns
-        self._total = int(self.means.sum())
-        self.differences = (self.table.sum(axis=0) - self._total) // len(starts)
+        total = int(self.means.sum())
+        self.middle = total // len(starts)
+        self.differences = (self.table.sum(axis=0) - total) // len(starts)
 
     def promise(self, octave: int) -> bool:
         """Whether rows and columns differ enough to be worth a trial."""
-        spread = _mean_square(self.means - self._total // len(self.means)) + _mean_square(self.differences)
+        spread = _mean_square(self.means - self.middle) + _mean_square(self.differences)
         return spread >= (octave // 2) ** 2
 
 

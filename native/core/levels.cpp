@@ -35,11 +35,15 @@ std::int8_t factor_of(std::int64_t dot, std::int64_t squares) noexcept {
 // Largest value to 127. False where all are 0.
 template <typename Value>
 bool normalise_factors(const Value* from, std::size_t count, std::int16_t* to) noexcept {
-  std::int64_t greatest = 0;
-  for (std::size_t j = 0; j < count; ++j) greatest = std::max<std::int64_t>(greatest, std::abs(std::int64_t{from[j]}));
+  std::int32_t greatest = 0;
+  for (std::size_t j = 0; j < count; ++j) greatest = std::max<std::int32_t>(greatest, std::abs(std::int32_t{from[j]}));
   if (greatest == 0) return false;
+  // Exact: the quotient of whole numbers below 2^53 is never rounded up to a whole number that it does not reach.
+  const double divisor = 2.0 * greatest;
   for (std::size_t j = 0; j < count; ++j) {
-    to[j] = static_cast<std::int16_t>(floor_div(254 * std::int64_t{from[j]} + greatest, 2 * greatest));
+    const double quotient = (254.0 * from[j] + greatest) / divisor;
+    const auto towards_zero = static_cast<std::int32_t>(quotient);
+    to[j] = static_cast<std::int16_t>(towards_zero - (towards_zero > quotient));
   }
   return true;
 }
@@ -59,7 +63,8 @@ class LevelMaker {
   bool make(std::size_t max_products) {
     if (!make_columns()) return false;
     make_products(max_products);
-    return make_rows();
+    make_rows();
+    return true;
   }
 
  private:
@@ -102,9 +107,9 @@ class LevelMaker {
   // Whether they differ enough; makes offsets_.
   bool promises() {
     const auto v = static_cast<std::int64_t>(sampled_.size());
-    const std::int64_t mean = floor_div(sum_of_means_, v);
+    center_ = floor_div(sum_of_means_, v);
     std::int64_t row_spread = 0;
-    for (const std::int64_t r : means_) row_spread += (r - mean) * (r - mean);
+    for (const std::int64_t r : means_) row_spread += (r - center_) * (r - center_);
     std::int64_t column_spread = 0;
     offsets_.resize(c_);
     for (std::size_t j = 0; j < c_; ++j) {
@@ -162,8 +167,11 @@ class LevelMaker {
     }
   }
 
-  // Steps 5 to 7.
-  bool make_rows() {
+  // G: sums of the products of column factors, k and l, over some columns.
+  using Gram = std::array<std::array<std::int64_t, kMaxProducts>, kMaxProducts>;
+
+  // Steps 5 to 7, one row after another.
+  void make_rows() {
     const std::int64_t unit = octave_ / 8;
     for (std::size_t j = 0; j < c_; ++j) offsets_[j] = static_cast<std::int32_t>(unit * levels_.columns[j]);
     const auto sum_offsets = [&](std::size_t from, std::size_t to) {
@@ -172,31 +180,32 @@ class LevelMaker {
       return sum;
     };
     const std::int64_t whole_offsets = sum_offsets(0, c_);
-    levels_.rows.assign(rows_, kUnpredictedRow);
-    std::vector<std::int64_t> means(rows_);
-    std::int64_t sum_of_means = 0;
-    std::int64_t predicted = 0;
+    const std::size_t products = levels_.products;
+    levels_.rows.assign((1 + products) * rows_, 0);
+    Gram whole;
+    make_gram(0, c_, whole);
+    std::vector<std::int16_t> x(c_);
     for_rows([&](std::size_t row, const std::uint8_t* words, std::size_t column, std::size_t count) {
       const RowSum found = kernels_.sum_tops(words, floats_.width, count);
-      if (found.equal) return;
-      const std::int64_t expected = count == c_ ? whole_offsets : sum_offsets(column, column + count);
-      means[row] = floor_div(static_cast<std::int64_t>(found.sum) - expected, static_cast<std::int64_t>(count));
-      levels_.rows[row] = 0;
-      sum_of_means += means[row];
-      ++predicted;
+      if (found.equal) {
+        levels_.rows[row] = kUnpredictedRow;
+        return;
+      }
+      const bool is_whole = count == c_;
+      const std::int64_t expected = is_whole ? whole_offsets : sum_offsets(column, column + count);
+      const auto elements = static_cast<std::int64_t>(count);
+      const std::int64_t mean = floor_div(static_cast<std::int64_t>(found.sum) - expected, elements);
+      levels_.rows[row] = limited(floor_div(mean - center_ + unit / 2, unit));
+      if (products == 0) return;
+      const std::int64_t level = center_ + unit * levels_.rows[row];
+      kernels_.residuals(words, floats_.width, count, static_cast<std::int32_t>(level), offsets_.data() + column,
+                         floats_.octave_bits, x.data());
+      Gram part;
+      if (!is_whole) make_gram(column, count, part);
+      make_row_factors(row, x.data(), column, count, is_whole ? whole : part);
     });
-    if (predicted == 0) return false;
-    const std::int64_t mean = floor_div(sum_of_means, predicted);
-    for (std::size_t row = 0; row < rows_; ++row) {
-      if (levels_.rows[row] == 0) levels_.rows[row] = limited(floor_div(means[row] - mean + unit / 2, unit));
-    }
-    if (levels_.products != 0) make_row_factors(static_cast<std::int32_t>(mean), unit);
-    levels_.base = static_cast<std::uint16_t>((mean - octave_ / 2) & ~std::int64_t{1});
-    return true;
+    levels_.base = static_cast<std::uint16_t>((center_ - octave_ / 2) & ~std::int64_t{1});
   }
-
-  // G: sums of the products of column factors, k and l, over some columns.
-  using Gram = std::array<std::array<std::int64_t, kMaxProducts>, kMaxProducts>;
 
   void make_gram(std::size_t column, std::size_t count, Gram& gram) const noexcept {
     for (std::size_t k = 0; k < levels_.products; ++k) {
@@ -204,25 +213,13 @@ class LevelMaker {
     }
   }
 
-  void make_row_factors(std::int32_t mean, std::int64_t unit) {
-    const std::size_t products = levels_.products;
-    levels_.rows.resize((1 + products) * rows_, 0);
-    Gram whole;
-    make_gram(0, c_, whole);
-    std::vector<std::int16_t> x(c_);
-    for_rows([&](std::size_t row, const std::uint8_t* words, std::size_t column, std::size_t count) {
-      if (levels_.rows[row] == kUnpredictedRow) return;
-      const std::int32_t level = mean + static_cast<std::int32_t>(unit * levels_.rows[row]);
-      kernels_.residuals(words, floats_.width, count, level, offsets_.data() + column, floats_.octave_bits, x.data());
-      Gram part;
-      if (count != c_) make_gram(column, count, part);
-      const Gram& gram = count == c_ ? whole : part;
-      for (std::size_t k = 0; k < products; ++k) {
-        std::int64_t dot = 16 * kernels_.dot(x.data(), factor(k) + column, count);
-        for (std::size_t l = 0; l < k; ++l) dot -= levels_.rows[(1 + l) * rows_ + row] * gram[k][l];
-        levels_.rows[(1 + k) * rows_ + row] = factor_of(dot, gram[k][k]);
-      }
-    });
+  void make_row_factors(std::size_t row, const std::int16_t* x, std::size_t column, std::size_t count,
+                        const Gram& gram) noexcept {
+    for (std::size_t k = 0; k < levels_.products; ++k) {
+      std::int64_t dot = 16 * kernels_.dot(x, factor(k) + column, count);
+      for (std::size_t l = 0; l < k; ++l) dot -= levels_.rows[(1 + l) * rows_ + row] * gram[k][l];
+      levels_.rows[(1 + k) * rows_ + row] = factor_of(dot, gram[k][k]);
+    }
   }
 
   const std::int16_t* factor(std::size_t k) const noexcept { return factors_.data() + k * c_; }
@@ -250,6 +247,7 @@ class LevelMaker {
   std::vector<std::int64_t> means_;           // of the sampled rows
   std::vector<std::uint32_t> sums_;           // of the columns, over the sampled rows
   std::int64_t sum_of_means_ = 0;
+  std::int64_t center_ = 0;            // mean of the sampled rows' means
   std::vector<std::int32_t> offsets_;  // of the columns
   std::vector<std::int16_t> factors_;  // of the columns, product by product
 };

@@ -29,14 +29,13 @@ std::uint32_t log2_q8(std::uint32_t x) noexcept {
 constexpr std::uint32_t kLogs = 1U << 14;
 using Log2Table = std::array<std::uint16_t, kLogs + 1>;
 
-std::uint32_t log2_of(std::uint32_t x) noexcept {
-  static const Log2Table table = [] {
-    Log2Table made{};
-    for (std::uint32_t i = 1; i <= kLogs; ++i) made[i] = static_cast<std::uint16_t>(log2_q8(i));
-    return made;
-  }();
-  return x <= kLogs ? table[x] : log2_q8(x);
-}
+const Log2Table kLog2 = [] {
+  Log2Table made{};
+  for (std::uint32_t i = 1; i <= kLogs; ++i) made[i] = static_cast<std::uint16_t>(log2_q8(i));
+  return made;
+}();
+
+std::uint32_t log2_of(std::uint32_t x) noexcept { return x <= kLogs ? kLog2[x] : log2_q8(x); }
 
 std::size_t greatest(const Frequencies& frequencies) noexcept {
   std::size_t best = 0;

@@ -113,6 +113,15 @@ def test_the_same_byte_over_and_over_says_nothing_new(byte):
     assert find_elements(byte * SAMPLE_BYTES, 0) == NONE
 
 
+def test_names_do_not_change_where_planes_do_not():
+    """A dump of fp16 whose entropy lies about the border stays what it was taken for."""
+    half = octets(values(0).half())[:SAMPLE_BYTES]
+    assert find_elements(half, 0) == Elements(ElementType.F16)
+    assert find_elements(half, 0, Elements(ElementType.BF16)) == Elements(ElementType.BF16)
+    assert find_elements(half, 0, Elements(ElementType.I16)) == Elements(ElementType.F16)
+    assert find_elements(half, 0, Elements(ElementType.BF16, 1)) == Elements(ElementType.F16)
+
+
 @pytest.mark.parametrize("step", range(4))
 def test_the_first_element_behind_an_offset(step):
     elements = Elements(ElementType.F32, step)

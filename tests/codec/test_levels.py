@@ -155,7 +155,7 @@ def test_levels_are_those_of_the_document_word_by_word(element, products):
         for start, row in zip(starts, rows, strict=True)
     ]
     varied = [len(set(row)) > 1 for row in rows]
-    middle = sum(mean for mean, one in zip(means, varied, strict=True) if one) // sum(varied)
+    middle = total // v
     found_rows = []
     for start, row, mean, one in zip(starts, rows, means, varied, strict=True):
         level = clip((mean - middle + unit // 2) // unit, 127)

@@ -213,6 +213,17 @@ def test_inspect_names_tensors_and_their_floats_lie_in_planes(case, capsys):
         assert whole["stored_bytes"] < 0.95 * whole["logical_bytes"]
 
 
+def test_floats_of_torchscript_are_found_without_their_pickle(capsys, tmp_path):
+    """Types are guessed there, so what was found is held against what torch loads."""
+    [path] = package("silero-vad==6.2.3")(tmp_path).paths
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        floats = sum(one.nbytes for one in torch.jit.load(path).state_dict().values() if one.is_floating_point())
+    rows, _ = inspected(path, capsys)
+    in_planes = sum(row["logical_bytes"] for row in rows if row["type"] in FLOATS and lies_in_planes(row))
+    assert 0.99 * floats <= in_planes <= 1.01 * floats
+
+
 def test_pack_and_unpack_give_the_identical_bytes(case, tmp_path):
     for path in case.paths:
         stored, back = tmp_path / f"{path.name}.s4w", tmp_path / path.name

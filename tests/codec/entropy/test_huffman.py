@@ -152,7 +152,11 @@ def changed(at: int, *octets: int) -> bytes:
         (GOOD[:-1], FormatError, "fill"),
         (GOOD + b"\0", FormatError, "fill"),
         (changed(4, STREAMS[0] + 1, 0, STREAMS[1] - 1, 0), ChecksumMismatch, "block 0 at plane byte 14, stream 0"),
-        (changed(4, STREAMS[0] - 1, 0, STREAMS[1] + 1, 0), ChecksumMismatch, "stream 0 at its byte 0: expected 64 codes"),
+        (
+            changed(4, STREAMS[0] - 1, 0, STREAMS[1] + 1, 0),
+            ChecksumMismatch,
+            "stream 0 at its byte 0: expected 64 codes",
+        ),
         (changed(6, STREAMS[1] + STREAMS[2], 0, 0, 0), ChecksumMismatch, "stream 1"),
         (changed(14, *[0xFF] * STREAMS[0]), ChecksumMismatch, "codes that end in the last"),
         (changed(14, *[0] * STREAMS[0]), ChecksumMismatch, "found 64 that end at bit 64"),
