@@ -67,4 +67,4 @@ MAX_INDEX_VALUES: Final = 4_000_000
 MAX_INDEX_SEGMENTS: Final = 200_000
 
 # Freed memory that a thread's arena keeps: some frames, their payloads and what encoders write ahead.
-KEPT_BYTES: Final = 32 << 20
+KEPT_BYTES: Final = 16 << 20

@@ -168,7 +168,7 @@ def _notes(benched: Benched, options: argparse.Namespace) -> list[str]:
     chosen = benched.chosen
     what = "a synthetic checkpoint (real ones differ)" if chosen.is_synthetic else printable(chosen.name)
     notes = [
-        f"\n{what}: {size(chosen.bytes)} of tensors measured, of {size(chosen.source_bytes)}; {options.runs} rounds, medians, "
+        f"\n{what}: {size(chosen.bytes)} of tensors measured, of {size(chosen.source_bytes)}; rounds: {options.runs}, medians, "
         f"one thread, GB of tensor bytes a second; {_cpu()}.",
         "memcpy: the same bytes copied, target warm. verified: encoded, decoded again and compared, as everything is stored.",
     ]

@@ -27,9 +27,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
     parser.add_argument(
         "--level",
-        type=Level,
-        choices=Level,
-        default=Level.BALANCED,
+        choices=tuple(level.value for level in Level),
+        default=Level.BALANCED.value,
         metavar="LEVEL",
         help="fast (never the bottleneck), balanced (default) or small (everything that gains)",
     )
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             source,
             target,
             engine=choose_engine(options.engine),
-            level=options.level,
+            level=Level(options.level),
             threads=options.threads,
             force=options.force,
             progress=progress,
