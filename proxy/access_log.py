@@ -34,7 +34,11 @@ def log_access(context: Context, status: int, seconds: float) -> None:
                 "path": f"{context.raw_path}?{query}" if query else context.raw_path,
                 "status": status,
                 "seconds": round(seconds, 6),
-                "bytes_in": context.headers.get("content-length"),
+                "bytes_in": _announced_bytes(context.headers.get("content-length")),
             }
         ),
     )
+
+
+def _announced_bytes(length: str | None) -> int | None:
+    return int(length) if length is not None and length.isascii() and length.isdigit() else None

@@ -120,7 +120,9 @@ def load_settings(
         else:
             sources[one.name] = "default"
     if require_upstream and not values.get("upstream"):
-        raise ConfigError("upstream: expected a directory, s3://REGION or a URL, found nothing")
+        raise ConfigError(
+            "upstream: expected a directory, s3://REGION or a URL (--upstream, S4W_UPSTREAM), found nothing"
+        )
     values.setdefault("upstream", "")
     return Sourced(Settings(**values), sources)
 

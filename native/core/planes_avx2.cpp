@@ -10,6 +10,8 @@ namespace {
 
 // Words of two and of four bytes are done by hand, 32 at a time; the loops do the others, and what is left.
 constexpr std::size_t kStep = 32;
+// Bytes that are asked for before they are needed: frames come from memory.
+constexpr std::size_t kAhead = 4096;
 
 inline __m256i load(const void* at) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(at)); }
 inline void store(void* at, __m256i value) noexcept { _mm256_storeu_si256(static_cast<__m256i*>(at), value); }
@@ -138,7 +140,9 @@ void split_steps(const PlaneLayout& layout, const std::uint8_t* words, const std
   for (std::size_t i = 0; i < n; i += kStep) {
     typename L::Vectors x;
     for (std::size_t k = 0; k < L::kVectors; ++k) {
-      x[k] = load(words + i * sizeof(Word) + 32 * k);
+      const std::uint8_t* from = words + i * sizeof(Word) + 32 * k;
+      if (k % 2 == 0) _mm_prefetch(reinterpret_cast<const char*>(from) + kAhead, _MM_HINT_T0);
+      x[k] = load(from);
       if constexpr (kPredicted) x[k] = L::subtract(once(x[k]), L::lifted(predicted + i, k));
       x[k] = rotate(x[k]);
     }

@@ -176,3 +176,12 @@ def test_wrong_usage_is_exit_code_two(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["pack"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("name", [".", "sub"])
+def test_packing_a_directory_is_refused_by_name(tmp_path, capsys, monkeypatch, name):
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "pack", name)
+    assert (code, out) == (1, "")
+    assert err == f"s4weights pack: {name}: expected a file, found a directory\n"

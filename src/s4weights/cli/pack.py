@@ -41,6 +41,8 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Pack one file."""
     source: Path = options.file
+    if source.is_dir():
+        raise IsADirectoryError(f"{source}: expected a file, found a directory")
     target: Path = options.output or source.with_name(source.name + SUFFIX)
     with progress_bar(f"pack {source.name}", source.stat().st_size) as progress:
         report = pack_file(
