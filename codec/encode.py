@@ -34,12 +34,13 @@ from .container import (
     make_index,
 )
 from .engines import EncodedPayload, Engine
+from .engines.payload import raw_payload
 from .errors import FormatError, S4WeightsError
 from .frames import FrameCutter
 from .limits import MAX_INDEX_SEGMENTS
 from .segments import Segmenter, open_segmenter
 from .sniff import sniff
-from .types import Buffer, EncodedFrame, Frame, Kind, Layout, Level, Predictor, Segment
+from .types import Buffer, EncodedFrame, Frame, Kind, Layout, Level, Segment
 
 WRITER: Final = f"s4weights {__version__}"
 
@@ -167,7 +168,7 @@ def encode_frame(frame: Frame, engine: Engine, level: Level = Level.BALANCED, *,
     coded = engine.encode(frame.data, frame.element, grid=frame.grid, level=level)
     fell_back = verify and coded.layout is not Layout.RAW and not _comes_back(coded, frame, engine)
     if fell_back:
-        coded = EncodedPayload(frame.element, Predictor.NONE, Layout.RAW, (), frame.data)
+        coded = raw_payload(frame.data, frame.element)
     header = FrameHeader(
         element=coded.element,
         predictor=coded.predictor,

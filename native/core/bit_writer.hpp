@@ -1,7 +1,7 @@
-// Bits into bytes, the lowest bit first.
+// Bits into bytes, the lowest bit first, and the symbols of a Huffman code into bits.
 #pragma once
 
-#include "blocks.hpp"
+#include "huffman.hpp"
 
 namespace s4 {
 // Every file has copies of its own: the linker must not take one that was compiled for AVX2 to serve the others.
@@ -30,6 +30,17 @@ class BitWriter {
   std::uint64_t waiting_ = 0;
   std::size_t waiting_bits_ = 0;
 };
+
+// One symbol at a position of its block; one without a code goes to the exceptions.
+inline void put_symbol(BitWriter& bits, const HuffmanCode& code, std::uint8_t symbol, std::size_t position,
+                       BlockExceptions& exceptions) noexcept {
+  std::size_t place = static_cast<std::uint8_t>(symbol - code.first);
+  if (code.lengths[place] == 0) {
+    exceptions.add(position, symbol);
+    place = code.shortest;
+  }
+  bits.put(code.codes[place], code.lengths[place]);
+}
 
 }  // namespace
 }  // namespace s4

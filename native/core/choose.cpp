@@ -40,12 +40,6 @@ SampleRuns sample_runs(std::size_t n) {
   }
 }
 
-struct Candidate {
-  bool predicted;
-  bool with_levels;
-  std::size_t rotation;
-};
-
 class Chooser {
  public:
   explicit Chooser(const FrameInput& input) : input_(input), runs_(sample_runs(input.elements())) {
@@ -57,36 +51,35 @@ class Chooser {
     std::uint64_t least = UINT64_MAX;
     Levels none;
     if (!floats || input_.effort.level == Level::kFast) {
-      try_candidate({false, false, floats ? std::size_t{1} : 0}, none, least, best);
+      try_candidate(false, floats ? 1 : 0, none, least, best);
       return;
     }
     const bool doubles = input_.width == 8;
     const std::size_t last = input_.effort.level == Level::kSmall || doubles ? 3 : 0;
     const std::size_t first = doubles && input_.effort.level == Level::kBalanced ? 3 : 0;
-    if (first == 0) try_candidate({false, false, 1}, none, least, best);
-    try_shifts(none, false, std::max<std::size_t>(first, 1), last, least, best);
+    if (first == 0) try_candidate(false, 1, none, least, best);
+    try_shifts(none, std::max<std::size_t>(first, 1), last, least, best);
     Levels levels;
     const Floats frame{input_.bytes.data(), input_.elements(), input_.width, input_.octave_bits};
     const std::size_t max_products = input_.effort.level == Level::kSmall ? kMaxProducts : kBalancedProducts;
     if (input_.grid.columns == 0 || !make_levels(frame, input_.grid, max_products, levels)) return;
-    if (first == 0) try_candidate({true, true, 1}, levels, least, best);
+    if (first == 0) try_candidate(true, 1, levels, least, best);
     if (input_.effort.level == Level::kBalanced && !doubles) {
-      if (levels.products != 0) try_shifts(levels, true, 2, 2, least, best);
+      if (levels.products != 0) try_shifts(levels, 2, 2, least, best);
       return;
     }
-    try_shifts(levels, true, std::max<std::size_t>(first, 1), last, least, best);
+    try_shifts(levels, std::max<std::size_t>(first, 1), last, least, best);
   }
 
  private:
   // Rotations by 1 + j bits, their bases moved so that the exponent's top j bits are seldom set.
-  void try_shifts(const Levels& levels, bool with_levels, std::size_t first, std::size_t last, std::uint64_t& least,
-                  FrameCode& best) {
+  void try_shifts(const Levels& levels, std::size_t first, std::size_t last, std::uint64_t& least, FrameCode& best) {
     if (first > last) return;
     const Counts tops = top_bytes(levels);
     for (std::size_t j = first; j <= last; ++j) {
       Levels moved = levels;
       moved.base = static_cast<std::uint16_t>(levels.base + 256 * best_window(tops, std::size_t{256} >> j).start);
-      try_candidate({true, with_levels, 1 + j}, moved, least, best);
+      try_candidate(true, 1 + j, moved, least, best);
     }
   }
 
@@ -99,10 +92,7 @@ class Chooser {
 
   void split_sample(const Levels& levels, std::size_t rotation, bool predicted) {
     std::optional<Prediction> prediction;
-    if (predicted) {
-      const LevelsView view{levels.base, levels.products, levels.rows, levels.columns};
-      prediction.emplace(view, input_.grid, input_.octave_bits);
-    }
+    if (predicted) prediction.emplace(levels.view(), input_.grid, input_.octave_bits);
     const PlaneLayout layout{input_.width, rotation, predicted ? &*prediction : nullptr};
     PlanePointers planes{};
     for (std::size_t i = 0; i < runs_.starts.size(); ++i) {
@@ -112,11 +102,13 @@ class Chooser {
     }
   }
 
-  void try_candidate(const Candidate& candidate, const Levels& levels, std::uint64_t& least, FrameCode& best) {
-    split_sample(levels, candidate.rotation, candidate.predicted);
+  // levels: of a predicted one; without rows and columns its base only.
+  void try_candidate(bool predicted, std::size_t rotation, const Levels& levels, std::uint64_t& least,
+                     FrameCode& best) {
+    split_sample(levels, rotation, predicted);
     const std::size_t n = input_.elements();
-    std::uint64_t estimate = candidate.predicted ? 12 : 0;
-    if (candidate.with_levels) estimate += levels.size() + 16;
+    std::uint64_t estimate = predicted ? 12 : 0;
+    if (levels.size() != 0) estimate += levels.size() + 16;
     for (std::size_t k = 0; k < input_.width; ++k) {
       Counts counts{};
       add_histogram({room_.data() + k * runs_.size(), runs_.size()}, counts);
@@ -125,8 +117,8 @@ class Chooser {
     }
     if (estimate >= least) return;
     least = estimate;
-    best.predicted = candidate.predicted;
-    best.rotation = candidate.rotation;
+    best.predicted = predicted;
+    best.rotation = rotation;
     best.levels = levels;
     for (std::size_t k = 0; k < input_.width; ++k) best.planes[k] = tried_[k];
   }

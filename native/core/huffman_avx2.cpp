@@ -151,13 +151,7 @@ std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<cons
     put(writer, join(codes, places));
   }
   for (; i < symbols.size(); ++i) {
-    const std::uint8_t place = static_cast<std::uint8_t>(symbols[i] - code.first);
-    std::size_t coded = place;
-    if (place >= kWindow || code.lengths[place] == 0) {
-      exceptions.add(start + i, symbols[i]);
-      coded = code.shortest;
-    }
-    writer.put(code.codes[coded], code.lengths[coded]);
+    put_symbol(writer, code, symbols[i], start + i, exceptions);
   }
   return writer.finish();
 }

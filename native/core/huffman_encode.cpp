@@ -8,18 +8,17 @@
 namespace s4 {
 namespace {
 
-// The twin of encode_huffman_stream_avx2, and the way of codes with more than 32 places.
+// Its own loop is the twin of encode_huffman_stream_avx2, and the way of codes with more than 32 places.
 std::uint8_t* encode_stream(const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::size_t start,
                             std::uint8_t* out, BlockExceptions& exceptions) noexcept {
+#if defined(__x86_64__)
+  if (simd() >= Simd::kAvx2 && code.count == kWindow) {
+    return encode_huffman_stream_avx2(code, symbols, start, out, exceptions);
+  }
+#endif
   BitWriter bits(out);
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const std::uint8_t place = static_cast<std::uint8_t>(symbols[i] - code.first);
-    std::size_t coded = place;
-    if (code.lengths[place] == 0) {
-      exceptions.add(start + i, symbols[i]);
-      coded = code.shortest;
-    }
-    bits.put(code.codes[coded], code.lengths[coded]);
+    put_symbol(bits, code, symbols[i], start + i, exceptions);
   }
   return bits.finish();
 }
@@ -33,18 +32,9 @@ std::size_t encode_huffman_block(const HuffmanCode& code, std::span<const std::u
   for (std::size_t stream = 0; stream < kStreams; ++stream) {
     const std::size_t start = std::min(stream * q, symbols.size());
     const auto part = symbols.subspan(start, std::min(q, symbols.size() - start));
-    std::uint8_t* end = at;
-#if defined(__x86_64__)
-    if (simd() >= Simd::kAvx2 && code.count == kWindow) {
-      end = encode_huffman_stream_avx2(code, part, start, at, exceptions);
-    } else {
-      end = encode_stream(code, part, start, at, exceptions);
-    }
-#else
-    end = encode_stream(code, part, start, at, exceptions);
-#endif
-    lengths[stream] = static_cast<std::size_t>(end - at);
-    at = end;
+    const std::uint8_t* const begin = at;
+    at = encode_stream(code, part, start, at, exceptions);
+    lengths[stream] = static_cast<std::size_t>(at - begin);
   }
   return static_cast<std::size_t>(at - out);
 }

@@ -27,7 +27,16 @@ struct Floats {
   std::size_t octave_bits;
 };
 
-// rows: the levels of all rows, then for each product its row factors; columns the same. Both empty: the base only.
+// As stored or as made. rows: the levels of all rows, then for each product its row factors; columns the same. Both
+// empty: the base only.
+struct LevelsView {
+  std::uint16_t base;
+  std::size_t products;
+  std::span<const std::int8_t> rows;
+  std::span<const std::int8_t> columns;
+};
+
+// The same, as made.
 struct Levels {
   std::uint16_t base = 0;
   std::size_t products = 0;
@@ -35,18 +44,11 @@ struct Levels {
   std::vector<std::int8_t> columns;
 
   std::size_t size() const noexcept { return rows.size() + columns.size(); }
+  LevelsView view() const noexcept { return {base, products, rows, columns}; }
 };
 
 // False where rows and columns promise nothing.
 bool make_levels(const Floats& floats, Grid grid, std::size_t max_products, Levels& levels);
-
-// The same, as stored or as made.
-struct LevelsView {
-  std::uint16_t base;
-  std::size_t products;
-  std::span<const std::int8_t> rows;
-  std::span<const std::int8_t> columns;
-};
 
 // What is subtracted from the top 16 bits of elements.
 class Prediction {

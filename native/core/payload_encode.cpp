@@ -204,8 +204,7 @@ EncodedPayload encode_payload(const FrameInput& input, std::span<std::uint8_t> o
         descriptors += kDescriptorBytes;
       }
     }
-    prediction.emplace(LevelsView{levels.base, levels.products, levels.rows, levels.columns}, input.grid,
-                       input.octave_bits);
+    prediction.emplace(levels.view(), input.grid, input.octave_bits);
   } else {
     at = input.width * kDescriptorBytes;
   }

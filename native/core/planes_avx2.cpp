@@ -16,6 +16,14 @@ constexpr std::size_t kAhead = 4096;
 inline __m256i load(const void* at) noexcept { return _mm256_loadu_si256(static_cast<const __m256i*>(at)); }
 inline void store(void* at, __m256i value) noexcept { _mm256_storeu_si256(static_cast<__m256i*>(at), value); }
 
+// std::array would drop the alignment of its elements.
+template <std::size_t kCount>
+struct VectorArray {
+  __m256i x[kCount];
+  __m256i& operator[](std::size_t k) noexcept { return x[k]; }
+  const __m256i& operator[](std::size_t k) const noexcept { return x[k]; }
+};
+
 // Lanes of 16 or 32 bits.
 template <typename Word>
 struct Lanes;
@@ -23,11 +31,7 @@ struct Lanes;
 template <>
 struct Lanes<std::uint16_t> {
   static constexpr std::size_t kVectors = 2;
-  struct Vectors {
-    __m256i x[kVectors];
-    __m256i& operator[](std::size_t k) noexcept { return x[k]; }
-    const __m256i& operator[](std::size_t k) const noexcept { return x[k]; }
-  };
+  using Vectors = VectorArray<kVectors>;
   static __m256i left(__m256i x, __m128i bits) noexcept { return _mm256_sll_epi16(x, bits); }
   static __m256i right(__m256i x, __m128i bits) noexcept { return _mm256_srl_epi16(x, bits); }
   static __m256i add(__m256i a, __m256i b) noexcept { return _mm256_add_epi16(a, b); }
@@ -55,11 +59,7 @@ struct Lanes<std::uint16_t> {
 template <>
 struct Lanes<std::uint32_t> {
   static constexpr std::size_t kVectors = 4;
-  struct Vectors {
-    __m256i x[kVectors];
-    __m256i& operator[](std::size_t k) noexcept { return x[k]; }
-    const __m256i& operator[](std::size_t k) const noexcept { return x[k]; }
-  };
+  using Vectors = VectorArray<kVectors>;
   static __m256i left(__m256i x, __m128i bits) noexcept { return _mm256_sll_epi32(x, bits); }
   static __m256i right(__m256i x, __m128i bits) noexcept { return _mm256_srl_epi32(x, bits); }
   static __m256i add(__m256i a, __m256i b) noexcept { return _mm256_add_epi32(a, b); }

@@ -7,14 +7,13 @@ from typing import Final
 from aiohttp import web
 
 from s4weights.proxy.context import Context, iso_date
-from s4weights.proxy.errors import S3Error
 
-from .forward import forward
+from .forward import forward_if_possible
 
 
 async def list_buckets(context: Context) -> web.StreamResponse:
     """ListBuckets: those that the client may reach."""
-    if not context.grant.prefixes and (answer := await _forwarded(context)) is not None:
+    if not context.grant.prefixes and (answer := await forward_if_possible(context)) is not None:
         return answer
     buckets = [one for one in await context.upstream.list_buckets() if context.grant.shows_bucket(one.name)]
     rows = [{"Name": bucket.name, "CreationDate": iso_date(bucket.created)} for bucket in buckets]
@@ -31,7 +30,7 @@ async def create_bucket(context: Context) -> web.StreamResponse:
 
 async def head_bucket(context: Context) -> web.StreamResponse:
     """HeadBucket."""
-    if (answer := await _forwarded(context)) is not None:
+    if (answer := await forward_if_possible(context)) is not None:
         return answer
     await context.upstream.head_bucket(context.bucket)
     return context.empty(200)
@@ -39,7 +38,7 @@ async def head_bucket(context: Context) -> web.StreamResponse:
 
 async def delete_bucket(context: Context) -> web.StreamResponse:
     """DeleteBucket."""
-    if (answer := await _forwarded(context)) is not None:
+    if (answer := await forward_if_possible(context)) is not None:
         return answer
     await context.upstream.delete_bucket(context.bucket)
     return context.empty(204)
@@ -47,20 +46,10 @@ async def delete_bucket(context: Context) -> web.StreamResponse:
 
 async def get_bucket_location(context: Context) -> web.StreamResponse:
     """GetBucketLocation: the bucket's own answer; a directory answers as a bucket in us-east-1 does."""
-    if (answer := await _forwarded(context)) is not None:
+    if (answer := await forward_if_possible(context)) is not None:
         return answer
     await context.upstream.head_bucket(context.bucket)
     return context.xml("LocationConstraint", {})
-
-
-async def _forwarded(context: Context) -> web.StreamResponse | None:
-    """The bucket store's own answer; None from a directory, which has none."""
-    try:
-        return await forward(context)
-    except S3Error as error:
-        if error.code != "NotImplemented":
-            raise
-    return None
 
 
 _CREATE_HEADERS: Final = ("x-amz-acl", "x-amz-grant-", "x-amz-bucket-object-lock-", "x-amz-object-ownership")

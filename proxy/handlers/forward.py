@@ -54,6 +54,16 @@ async def forward(context: Context) -> web.StreamResponse:
     return await pass_back(context, await context.upstream.forward(forwarded(context, await context.read_document())))
 
 
+async def forward_if_possible(context: Context) -> web.StreamResponse | None:
+    """The bucket store's own answer; None from a directory, which has none."""
+    try:
+        return await forward(context)
+    except S3Error as error:
+        if error.code != "NotImplemented":
+            raise
+    return None
+
+
 async def forward_stream(context: Context) -> web.StreamResponse:
     """Pass a call on whose body is a client's, of any length, checked on its way."""
     check_key(context.key)

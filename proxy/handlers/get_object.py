@@ -16,7 +16,7 @@ from s4weights.proxy.http.ranges import Slice, parse_range
 from s4weights.proxy.objects.types import LogicalObject
 
 from .attributes import check_key
-from .forward import forward
+from .forward import forward_if_possible
 
 _OVERRIDES: Final = {
     "response-cache-control": "cache-control",
@@ -85,12 +85,7 @@ async def _part_that_passed_through(context: Context, found: LogicalObject) -> w
     """One part of a body that is none of ours: the bucket alone knows where it lies. None: it is to be answered here."""
     if found.is_container or "partNumber" not in context.query:
         return None
-    try:
-        return await forward(context)
-    except S3Error as error:
-        if error.code != "NotImplemented":
-            raise
-    return None
+    return await forward_if_possible(context)
 
 
 async def _begin(

@@ -60,15 +60,13 @@ async def complete_recorded(
     return stored
 
 
-async def abort_recorded(upstream: Upstream, journal: Journal, upload: OpenUpload) -> None:
-    """Drop an upload upstream; where that fails the journal keeps its record for the next start."""
+async def abort_recorded(upstream: Upstream, journal: Journal, upload: OpenUpload) -> bool:
+    """Drop an upload upstream; where that fails (False) the journal keeps its record for the next start."""
     try:
         await upstream.abort_upload(upload.bucket, upload.key, upload.upload_id)
-    except S3Error as error:
-        if error.code not in ("NoSuchUpload", "NoSuchBucket"):
+    except (S3Error, UpstreamError) as error:
+        if not (isinstance(error, S3Error) and error.code in ("NoSuchUpload", "NoSuchBucket")):
             _log.warning("upload of %s/%s could not be aborted upstream: %s", upload.bucket, upload.key, error)
-            return
-    except UpstreamError as error:
-        _log.warning("upload of %s/%s could not be aborted upstream: %s", upload.bucket, upload.key, error)
-        return
+            return False
     journal.remove(upload)
+    return True

@@ -10,10 +10,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from s4weights.proxy.checksums.plan import ChecksumPlan
-from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import COMPLETED_KEPT, MAX_OPEN_UPLOADS
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upload
 
+from .open_upload import abort_recorded
 from .parts import CopiedBody
 from .read import read_object
 from .store import Store, VerifiedBody
@@ -38,17 +39,8 @@ class Uploads:
     async def start(self) -> None:
         """Abort what an earlier run left open upstream, and watch for uploads that nobody ends."""
         for left in self._store.journal.left_open():
-            try:
-                await self._store.upstream.abort_upload(left.bucket, left.key, left.upload_id)
-            except S3Error as error:
-                if error.code not in ("NoSuchUpload", "NoSuchBucket"):
-                    _log.warning("leftover upload of %s/%s stays for the next start: %s", left.bucket, left.key, error)
-                    continue
-            except UpstreamError as error:
-                _log.warning("leftover upload of %s/%s stays for the next start: %s", left.bucket, left.key, error)
-                continue
-            _log.info("leftover upload of %s/%s aborted", left.bucket, left.key)
-            self._store.journal.remove(left)
+            if await abort_recorded(self._store.upstream, self._store.journal, left):
+                _log.info("leftover upload of %s/%s aborted", left.bucket, left.key)
         self._expiry = asyncio.create_task(self._expire())
 
     async def close(self) -> None:
