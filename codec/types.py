@@ -78,6 +78,15 @@ class Predictor(enum.IntEnum):
 
     NONE = 0
     LEVELS = 1  # a level for each row and each column, in the logarithm
+    XOR = 2  # the elements in the same place of a base
+    DIFFERENCE = 3  # the same, subtracted, as ordered integers
+    NARROWED = 4  # bf16, from the fp32 elements that were rounded to them
+    WIDENED = 5  # fp32, from the bf16 elements that they round to
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether a frame can be decoded only with other bytes at hand."""
+        return self >= Predictor.XOR
 
 
 class Layout(enum.IntEnum):
@@ -157,14 +166,40 @@ class Grid:
 NO_GRID: Final = Grid()
 
 
+class BaseKind(enum.IntEnum):
+    """The element type of a base, beside that of the frame."""
+
+    SAME = 0
+    WIDER = 1  # fp32 for a frame of bf16
+    NARROWER = 2  # bf16 for a frame of fp32
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a base's elements lie. number: 0 this body, k the k-th of the container's bases. start: logical byte there."""
+
+    number: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Elements that a frame may be predicted from, as many as the frame has."""
+
+    reference: Reference
+    kind: BaseKind
+    data: Buffer
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One slice of the body, to be encoded by itself. start: logical byte offset."""
+    """One slice of the body, to be encoded by itself. start: logical byte offset. bases: offered, in order."""
 
     start: int
     element: ElementType
     data: Buffer
     grid: Grid = NO_GRID
+    bases: tuple[Base, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..types import NO_GRID, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
+from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedPayload:
     """A frame's payload, and what its header must say of it. modes: one a plane; RAW layout: none.
 
-    element: that of the frame, or BYTES.
+    element: that of the frame, or BYTES. payload: without the reference to a base. base: which of those offered it needs.
+    RAW layout with a predictor: the frame is what is predicted, and the payload empty.
     """
 
     element: ElementType
@@ -20,6 +22,7 @@ class EncodedPayload:
     layout: Layout
     modes: tuple[Mode, ...]
     payload: Buffer
+    base: int | None = None
 
     @property
     def planes(self) -> int:
@@ -36,7 +39,13 @@ class Engine(Protocol):
         ...
 
     def encode(
-        self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
+        self,
+        data: Buffer,
+        element: ElementType,
+        *,
+        grid: Grid = NO_GRID,
+        level: Level = Level.BALANCED,
+        bases: Sequence[Base] = (),
     ) -> EncodedPayload:
         """data: at least one whole element. Layout RAW where nothing is smaller."""
         ...
@@ -49,10 +58,11 @@ class Engine(Protocol):
         layout: Layout,
         planes: int,
         logical_bytes: int,
+        base: Buffer | None = None,
     ) -> bytes:
-        """Raises: FormatError."""
+        """base: the elements that the predictor needs, as many as the frame's. Raises: FormatError."""
         ...
 
-    def decodes_to(self, coded: EncodedPayload, data: Buffer) -> bool:
-        """Whether a payload with planes gives back just these bytes. Raises: FormatError."""
+    def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
+        """Whether a payload gives back just these bytes. Raises: FormatError."""
         ...
