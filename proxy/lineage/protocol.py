@@ -1,0 +1,166 @@
+"""A base never goes while an object needs it: pins, tombstones and hidden bases, on plain S3 calls.
+
+A writer pins first and then looks for tombstones; a remover sets its tombstone first and then lists pins. With a bucket
+that is consistent (S3 is) at least one of the two sees the other: the writer gives the base up, or the remover keeps a copy
+aside. No lock, no database, any number of proxies. A process may die after any call: what stays behind is a pin, a tombstone
+or a copy too many, which `gc` takes away.
+
+Everything here is steps without I/O (calls.py); tests/proxy/lineage/test_interleavings.py runs them in every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .calls import Commit, CopyAside, ListUnder, Look, Need, NewObject, Occupant, Put, Remove, Steps
+from .names import (
+    Content,
+    hidden_depth,
+    hidden_key,
+    hidden_of,
+    is_pin_of,
+    new_nonce,
+    pin_key,
+    pin_text,
+    pins_of,
+    tomb_key,
+    tombs_of,
+)
+
+# Every try but the last one lost against another writer of the same key.
+_ATTEMPTS = 8
+
+
+class Contended(Exception):
+    """A key changed under every try."""
+
+
+def claim(need: Need, dependent: str) -> Steps[bool]:
+    """Pin a base for the object that is being written at key `dependent`. False: it may go, store without it."""
+    yield Put(pin_key(need.content, dependent, need.nonce), pin_text(dependent))
+    if not (yield ListUnder(tombs_of(need.content))) and (yield from find(need)) is not None:
+        return True
+    yield from unclaim([need], dependent)
+    return False
+
+
+def unclaim(needs: Iterable[Need], dependent: str) -> Steps[None]:
+    """The object was not written, or is gone: its pins go, and copies that were kept for it alone."""
+    needs = list(needs)
+    for need in needs:
+        yield Remove(pin_key(need.content, dependent, need.nonce))
+    for need in needs:
+        yield from collect(need.content)
+
+
+def find(need: Need) -> Steps[str | None]:
+    """The key where a base lies now; None: nowhere. One of greater depth is not it: it may need the dependent itself."""
+    for version in (need.version, None):
+        if version is None or need.version is not None:
+            occupant = yield Look(need.key, version)
+            if occupant is not None and occupant.content == need.content and occupant.depth <= need.depth:
+                return need.key
+    for key in (yield ListUnder(hidden_of(need.content))):
+        if hidden_depth(key) <= need.depth and (yield Look(key)) is not None:
+            return str(key)
+    return None
+
+
+def replace(key: str, new: NewObject | None, *, attempts: int = _ATTEMPTS) -> Steps[Occupant | None]:
+    """Make the new object visible at key, or remove what is there (new is None); what was there may be a base.
+
+    Returns what was there. Raises: Contended; whatever Commit raises.
+    """
+    for _ in range(attempts):
+        old = yield Look(key)
+        tomb = yield from _stand_aside(key, old, new)
+        try:
+            done = yield Commit(key, old.etag if old is not None else None, new)
+        except Exception:
+            yield from _lift(tomb)
+            raise
+        yield from _lift(tomb)
+        if done:
+            if old is not None and old.version is None:
+                kept = {need.nonce for need in new.needs} if new is not None else set()
+                yield from unclaim([need for need in old.needs if need.nonce not in kept], key)
+            return old
+    raise Contended(key)
+
+
+def copy_needs(source: str, found: Occupant, target: str) -> Steps[tuple[Need, ...] | None]:
+    """Pins for a copy of the object found at `source`; None: it is another one by now.
+
+    Tombstones do not matter: the source's own pins hold its bases for as long as it is there.
+    """
+    needs = tuple(Need(one.content, one.depth, new_nonce(), one.key, one.version) for one in found.needs)
+    for need in needs:
+        yield Put(pin_key(need.content, target, need.nonce), pin_text(target))
+    if needs:
+        now = yield Look(source)
+        if now is None or now.etag != found.etag:
+            yield from unclaim(needs, target)
+            return None
+    return needs
+
+
+def collect(content: Content) -> Steps[None]:
+    """Remove the hidden copies of a body that nothing is pinned to."""
+    hidden = yield ListUnder(hidden_of(content))
+    if not hidden:
+        return
+    tomb = tomb_key(content, new_nonce())
+    yield Put(tomb)
+    gone: list[tuple[str, Occupant]] = []
+    if not (yield ListUnder(pins_of(content))):
+        for key in hidden:
+            occupant = yield Look(key)
+            yield Remove(key)
+            if occupant is not None:
+                gone.append((key, occupant))
+    yield Remove(tomb)
+    for key, occupant in gone:
+        yield from _unpin_hidden(key, occupant.needs)
+
+
+def _unpin_hidden(key: str, needs: Sequence[Need]) -> Steps[None]:
+    # A hidden copy is written once under its name: whatever is pinned for it is pinned for nothing now.
+    for need in needs:
+        for pin in (yield ListUnder(pins_of(need.content))):
+            if is_pin_of(pin, key):
+                yield Remove(pin)
+    for need in needs:
+        yield from collect(need.content)
+
+
+def _stand_aside(key: str, old: Occupant | None, new: NewObject | None) -> Steps[str | None]:
+    """Before what is there goes: a tombstone, and where it is pinned a copy aside. Returns the tombstone."""
+    if old is None or old.content is None or old.version is not None:
+        return None
+    if new is not None and new.content == old.content and new.depth <= old.depth:
+        return None  # whoever needs the body finds it here
+    tomb = tomb_key(old.content, new_nonce())
+    yield Put(tomb)
+    try:
+        if (yield ListUnder(pins_of(old.content))):
+            yield from _keep(key, old, old.content)
+    except Exception:
+        yield from _lift(tomb)
+        raise
+    return tomb
+
+
+def _keep(key: str, old: Occupant, content: Content) -> Steps[None]:
+    for copy in (yield ListUnder(hidden_of(content))):
+        if hidden_depth(copy) <= old.depth and (yield Look(copy)) is not None:
+            return
+    target = hidden_key(content, old.depth, new_nonce())
+    needs = yield from copy_needs(key, old, target)
+    # Where the object has changed, Commit sees the same and the whole is tried again.
+    if needs is not None and not (yield CopyAside(key, old.etag, target)):
+        yield from unclaim(needs, target)
+
+
+def _lift(tomb: str | None) -> Steps[None]:
+    if tomb is not None:
+        yield Remove(tomb)
