@@ -72,7 +72,7 @@ def replace(key: str, new: NewObject | None, *, attempts: int = _ATTEMPTS) -> St
     Returns what was there. Raises: Contended; whatever Commit raises.
     """
     for _ in range(attempts):
-        old = yield Look(key)
+        old: Occupant | None = yield Look(key)
         tomb = yield from _stand_aside(key, old, new)
         try:
             done = yield Commit(key, old.etag if old is not None else None, new)

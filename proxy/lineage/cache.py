@@ -1,0 +1,166 @@
+"""Stored bytes of recent containers on the local disk, so that a base is seldom read from the bucket."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import uuid
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from s4weights.codec.types import Buffer
+
+from .names import Content
+
+_log = logging.getLogger(__name__)
+_PARTIAL: Final = ".partial"
+_FREE_SHARE: Final = 10
+
+
+class ContainerCache:
+    """Files up to max_bytes in all, the ones read last kept. Survives a restart. Thread-safe.
+
+    A cache: whatever is wrong with it is logged, and the bucket is asked instead.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
+        """max_bytes: None for a tenth of what is free."""
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._sizes: dict[str, int] = {}  # the one read last at the end
+
+    @property
+    def max_bytes(self) -> int:
+        """0: nothing is kept."""
+        return self._max_bytes or 0
+
+    def open(self) -> None:
+        """Find what an earlier run kept."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            files = [(path, path.stat()) for path in self._folder.iterdir() if path.is_file()]
+            if self._max_bytes is None:
+                found = os.statvfs(self._folder)
+                held = sum(stat.st_size for _, stat in files)
+                self._max_bytes = (found.f_bavail * found.f_frsize + held) // _FREE_SHARE
+        except OSError as error:
+            _log.warning("cache of containers is off: %s", error)
+            self._max_bytes = 0
+            return
+        for path, stat in sorted(files, key=lambda one: one[1].st_atime):
+            if path.name.endswith(_PARTIAL):
+                path.unlink(missing_ok=True)
+            else:
+                self._sizes[path.name] = stat.st_size
+        self._make_room(0)
+
+    def begin(self) -> CachedContainer | None:
+        """A file for a container that is being written; None where nothing is kept."""
+        if not self._max_bytes:
+            return None
+        path = self._folder / f"{uuid.uuid4().hex}{_PARTIAL}"
+        try:
+            return CachedContainer(self, path, path.open("w+b"))
+        except OSError as error:
+            _log.warning("container is not cached: %s", error)
+            return None
+
+    def reader(self, content: Content, max_depth: int) -> BinaryIO | None:
+        """A kept container of that body, of at most that depth."""
+        with self._lock:
+            names = [name for name in self._sizes if name.startswith(f"{content}.") and _depth(name) <= max_depth]
+            for name in names:
+                self._sizes[name] = self._sizes.pop(name)
+        for name in names:
+            try:
+                return (self._folder / name).open("rb")
+            except OSError:
+                self._forget(name)
+        return None
+
+    def may_hold(self, more_bytes: int) -> bool:
+        """Whether a container of that size is worth keeping."""
+        return more_bytes <= self.max_bytes // 2
+
+    def _keep(self, path: Path, content: Content, depth: int, size: int) -> None:
+        name = f"{content}.{depth}"
+        self._make_room(size)
+        path.replace(self._folder / name)
+        with self._lock:
+            self._sizes.pop(name, None)
+            self._sizes[name] = size
+
+    def _make_room(self, more_bytes: int) -> None:
+        while True:
+            with self._lock:
+                if not self._sizes or sum(self._sizes.values()) + more_bytes <= self.max_bytes:
+                    return
+                name = next(iter(self._sizes))
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._sizes.pop(name, None)
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class CachedContainer:
+    """A container on its way into the cache. Not thread-safe, but for `read` beside `write`."""
+
+    def __init__(self, cache: ContainerCache, path: Path, file: BinaryIO) -> None:
+        self._cache = cache
+        self._path = path
+        self._file: BinaryIO | None = file
+        self.stored_bytes = 0
+
+    def write(self, data: Buffer) -> None:
+        """The next stored bytes."""
+        self.stored_bytes += len(data)
+        if self._file is None:
+            return
+        if not self._cache.may_hold(self.stored_bytes):
+            self.drop()
+            return
+        try:
+            self._file.write(data)
+        except OSError as error:
+            _log.warning("container is not cached: %s", error)
+            self.drop()
+
+    def read(self, start: int, length: int) -> bytes | None:
+        """Stored bytes written before; None where they were not kept."""
+        file = self._file
+        if file is None:
+            return None
+        try:
+            file.flush()
+            data = os.pread(file.fileno(), length, start)
+        except (OSError, ValueError):
+            return None
+        return data if len(data) == length else None
+
+    def keep(self, content: Content, depth: int) -> None:
+        """The container is whole, and visible in the bucket."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.close()
+            self._cache._keep(self._path, content, depth, self.stored_bytes)
+        except OSError as error:
+            _log.warning("container is not cached: %s", error)
+            self._path.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """It came to nothing. Harmless after keep."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+            self._path.unlink(missing_ok=True)
+
+
+def _depth(name: str) -> int:
+    text = name.rpartition(".")[2]
+    return int(text) if text.isdigit() else 1 << 30
