@@ -3,6 +3,7 @@
 from .frame_header import FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, is_index_next
 from .header import HEADER_BYTES, MAGIC, VERSION, check_header, make_header
 from .index import INDEX_HEADER_BYTES, FrameSpan, Index, make_index, parse_index
+from .reference import REFERENCE_BYTES, pack_reference, parse_reference
 from .trailer import TRAILER_BYTES, LogicalETag, Trailer, looks_like_trailer
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "HEADER_BYTES",
     "INDEX_HEADER_BYTES",
     "MAGIC",
+    "REFERENCE_BYTES",
     "TRAILER_BYTES",
     "VERSION",
     "FrameHeader",
@@ -23,5 +25,7 @@ __all__ = [
     "looks_like_trailer",
     "make_header",
     "make_index",
+    "pack_reference",
     "parse_index",
+    "parse_reference",
 ]
