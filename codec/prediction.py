@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .types import Buffer, ElementType, Predictor
 
-_Words: TypeAlias = npt.NDArray[Any]
+_Words: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def narrow(wide: Buffer) -> bytes:
@@ -64,26 +64,31 @@ def _narrow(wide: _Words) -> _Words:
 
 
 def _widen(narrowed: _Words) -> _Words:
-    return (narrowed.astype("<u4") << 16) - np.uint32(32768)
+    return (narrowed.astype("<u4") << np.uint8(16)) - np.uint32(32768)
 
 
-def _top(words: _Words) -> Any:
-    return words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
+def _top(words: _Words) -> _Words:
+    """Of every word the top bit alone, as 0 or 1."""
+    return words >> np.uint8(8 * words.dtype.itemsize - 1)
 
 
 def _order(x: _Words, element: ElementType) -> _Words:
     """Ascending as the values are."""
-    return np.where(x & _top(x), ~x, x | _top(x)) if element.is_float else x
+    return x ^ (-_top(x) | _top_bit(x)) if element.is_float else x
 
 
 def _unorder(y: _Words, element: ElementType) -> _Words:
-    return np.where(y & _top(y), y ^ _top(y), ~y) if element.is_float else y
+    return y ^ ((_top(y) - np.uint8(1)) | _top_bit(y)) if element.is_float else y
+
+
+def _top_bit(words: _Words) -> _Words:
+    return np.asarray(1 << (8 * words.dtype.itemsize - 1), dtype=words.dtype)
 
 
 def _zigzag(d: _Words) -> _Words:
     """Small where d is near 0, from above or from below."""
-    return d << 1 ^ np.where(d & _top(d), ~d.dtype.type(0), d.dtype.type(0))
+    return (d << np.uint8(1)) ^ -_top(d)
 
 
 def _unzigzag(z: _Words) -> _Words:
-    return z >> 1 ^ np.where(z & 1, ~z.dtype.type(0), z.dtype.type(0))
+    return (z >> np.uint8(1)) ^ -(z & np.uint8(1))

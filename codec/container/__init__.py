@@ -1,5 +1,6 @@
 """The byte stream in the bucket: header, frames, index, trailer. `docs/format.md` is the specification."""
 
+from .bases import BaseBody, depth_on, read_bases
 from .frame_header import FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, is_index_next
 from .header import HEADER_BYTES, MAGIC, VERSION, check_header, make_header
 from .index import INDEX_HEADER_BYTES, FrameSpan, Index, make_index, parse_index
@@ -15,12 +16,14 @@ __all__ = [
     "REFERENCE_BYTES",
     "TRAILER_BYTES",
     "VERSION",
+    "BaseBody",
     "FrameHeader",
     "FrameSpan",
     "Index",
     "LogicalETag",
     "Trailer",
     "check_header",
+    "depth_on",
     "is_index_next",
     "looks_like_trailer",
     "make_header",
@@ -28,4 +31,5 @@ __all__ = [
     "pack_reference",
     "parse_index",
     "parse_reference",
+    "read_bases",
 ]

@@ -138,11 +138,13 @@ def encode_untyped(data: Buffer, level: Level, bases: Sequence[Base] = ()) -> En
         if len(data) > REFERENCE_BYTES and base == data:
             return same_as_base(ElementType.BYTES, Predictor.XOR, number)
     best = raw_payload(data, ElementType.BYTES)
-    for number, rest in [(None, data), *((number, _xor(data, base)) for number, base in usable)]:
+    candidates: list[tuple[int | None, Buffer]] = [(None, data)]
+    candidates.extend((number, _xor(data, base)) for number, base in usable)
+    for used, rest in candidates:
         mode, stored = _encode_bytes(rest, level)
-        predictor = Predictor.NONE if number is None else Predictor.XOR
+        predictor = Predictor.NONE if used is None else Predictor.XOR
         payload = join_payload(b"", [(mode, stored)])
-        coded = EncodedPayload(ElementType.BYTES, predictor, Layout.PLANES, (mode,), payload, number)
+        coded = EncodedPayload(ElementType.BYTES, predictor, Layout.PLANES, (mode,), payload, used)
         if coded.stored_bytes < best.stored_bytes:
             best = coded
     return best
