@@ -27,11 +27,13 @@ from ._native import crc32c
 from .container import (
     HEADER_BYTES,
     TRAILER_BYTES,
+    BaseBody,
     FrameHeader,
     LogicalETag,
     Trailer,
     make_header,
     make_index,
+    pack_reference,
 )
 from .engines import EncodedPayload, Engine
 from .engines.payload import raw_payload
@@ -40,7 +42,7 @@ from .frames import FrameCutter
 from .limits import MAX_INDEX_SEGMENTS
 from .segments import Segmenter, open_segmenter
 from .sniff import sniff
-from .types import Buffer, EncodedFrame, Frame, Kind, Layout, Level, Segment
+from .types import Base, Buffer, EncodedFrame, Frame, Kind, Layout, Level, Segment
 
 WRITER: Final = f"s4weights {__version__}"
 
@@ -58,8 +60,11 @@ class Totals:
 class Encoder:
     """The state of one body on its way into a container. Not thread-safe."""
 
-    def __init__(self, *, kind: Kind | None = None) -> None:
+    def __init__(self, *, kind: Kind | None = None, bases: Sequence[BaseBody] = ()) -> None:
+        """bases: those that frames may refer to, by their numbers from 1 on; only where one does are they written."""
         self.kind = kind
+        self._bases = tuple(bases)
+        self._needs_bases = False
         self.totals = Totals()
         self._head = bytearray()
         self._segmenter: Segmenter | None = None
@@ -75,6 +80,16 @@ class Encoder:
     def segments(self) -> list[list[Any]]:
         """Rows of the segment table, as in the index: start, length, element type, name, shape."""
         return self._table.rows
+
+    @property
+    def bases(self) -> tuple[BaseBody, ...]:
+        """Those that must be there when the container is read."""
+        return self._bases if self._needs_bases else ()
+
+    @property
+    def digest(self) -> bytes:
+        """XXH3-128 of what was planned so far."""
+        return self._digest.digest()
 
     def plan(self, data: Buffer) -> list[Frame]:
         """Take the next bytes of the body; return the frames that are now whole."""
@@ -100,6 +115,10 @@ class Encoder:
         expected = self.totals.logical_bytes
         if frame.start != expected:
             raise S4WeightsError(f"encoder: expected the frame at logical byte {expected}, found {frame.start}")
+        if frame.base is not None and frame.base.number:
+            if frame.base.number > len(self._bases):
+                raise S4WeightsError(f"encoder: expected at most {len(self._bases)} bases, found {frame.base}")
+            self._needs_bases = True
         self.totals.frames += 1
         self.totals.logical_bytes += frame.logical_bytes
         self.totals.stored_bytes += frame.stored_bytes
@@ -122,6 +141,8 @@ class Encoder:
             "kind": (self.kind or Kind.UNKNOWN).value,
             **self._table.members(),
         }
+        if self.bases:
+            about["bases"] = [base.member() for base in self.bases]
         if parts:
             about["parts"] = list(parts)
         if checksums:
@@ -134,7 +155,7 @@ class Encoder:
             index_offset=index_offset,
             index_bytes=len(index),
             frames=self.totals.frames,
-            digest=self._digest.digest(),
+            digest=self.digest,
             etag=etag,
         )
         return index + trailer.to_bytes()
@@ -165,10 +186,13 @@ def encode_frame(frame: Frame, engine: Engine, level: Level = Level.BALANCED, *,
 
     verify: False only to measure what the comparison costs.
     """
-    coded = engine.encode(frame.data, frame.element, grid=frame.grid, level=level)
-    fell_back = verify and coded.layout is not Layout.RAW and not _comes_back(coded, frame, engine)
+    coded = engine.encode(frame.data, frame.element, grid=frame.grid, level=level, bases=frame.bases)
+    base = None if coded.base is None else frame.bases[coded.base]
+    has_raw_bytes = coded.layout is Layout.RAW and base is None
+    fell_back = verify and not has_raw_bytes and not _comes_back(coded, frame, engine, base)
     if fell_back:
-        coded = raw_payload(frame.data, frame.element)
+        coded, base = raw_payload(frame.data, frame.element), None
+    payload = coded.payload if base is None else pack_reference(base.reference) + bytes(coded.payload)
     header = FrameHeader(
         element=coded.element,
         predictor=coded.predictor,
@@ -176,27 +200,28 @@ def encode_frame(frame: Frame, engine: Engine, level: Level = Level.BALANCED, *,
         planes=coded.planes,
         start=frame.start,
         logical_bytes=len(frame.data),
-        payload_bytes=len(coded.payload),
+        payload_bytes=len(payload),
         digest=xxhash.xxh3_64_intdigest(frame.data),
-        payload_crc=crc32c(coded.payload),
+        payload_crc=crc32c(payload),
     )
     return EncodedFrame(
         start=frame.start,
         element=coded.element,
         logical_bytes=len(frame.data),
         header=header.to_bytes(),
-        payload=coded.payload,
+        payload=payload,
         modes=coded.modes,
         predictor=coded.predictor,
         fell_back=fell_back,
+        base=None if base is None else base.reference,
     )
 
 
-def _comes_back(coded: EncodedPayload, frame: Frame, engine: Engine) -> bool:
-    if len(coded.payload) >= len(frame.data):
+def _comes_back(coded: EncodedPayload, frame: Frame, engine: Engine, base: Base | None) -> bool:
+    if coded.stored_bytes >= len(frame.data):
         return False
     try:
-        return engine.decodes_to(coded, frame.data)
+        return engine.decodes_to(coded, frame.data, None if base is None else base.data)
     except FormatError:
         return False
 

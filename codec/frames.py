@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from math import prod
 from typing import Final
 
@@ -28,6 +29,8 @@ class FrameCutter:
         self._typed = _Pieces()
         self._element = ElementType.BYTES
         self._last: Segment | None = None
+        # Those that the next frame may lie in.
+        self._open: deque[Segment] = deque()
         self._proved = False
         self._frames: list[Frame] = []
 
@@ -65,7 +68,9 @@ class FrameCutter:
         if segment.element is not self._element:
             self._end_run()
             self._element = segment.element
-        self._last = segment
+        if segment is not self._last:
+            self._last = segment
+            self._open.append(segment)
         if segment.element is ElementType.BYTES:
             self._add(ElementType.BYTES, self._untyped, piece)
         elif self._proved:
@@ -108,8 +113,16 @@ class FrameCutter:
     def _emit(self, element: ElementType, run: _Pieces) -> None:
         if run.size:
             data = run.join()
-            self._frames.append(Frame(self._start, element, data, self._grid(element, len(data))))
+            grid = self._grid(element, len(data))
+            segments = self._segments_to(self._start + len(data))
+            self._frames.append(Frame(self._start, element, data, grid, segments=segments))
             self._start += len(data)
+
+    def _segments_to(self, end: int) -> tuple[Segment, ...]:
+        """Those that the frame from _start to end lies in."""
+        while self._open and self._open[0].end <= self._start:
+            self._open.popleft()
+        return tuple(takewhile(lambda segment: segment.start < end, self._open))
 
     def _grid(self, element: ElementType, length: int) -> Grid:
         """Rows and columns of a frame that lies in one tensor."""

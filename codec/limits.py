@@ -66,5 +66,13 @@ MAX_INDEX_VALUES: Final = 4_000_000
 # Rows of the segment table that an index keeps. It is for people (inspect), not needed to decode.
 MAX_INDEX_SEGMENTS: Final = 200_000
 
+# Bodies behind one another that a reader goes through; a writer stops at MAX_CHAIN, since each is more to read.
+MAX_BASE_DEPTH: Final = 64
+MAX_CHAIN: Final = 8
+# Bodies that one container refers to.
+MAX_BASES: Final = 64
+# Tensors of a body that later ones may equal, some 300 bytes each.
+MAX_TWINS: Final = 50_000
+
 # Freed memory that a thread's arena keeps: some frames, their payloads and what encoders write ahead.
 KEPT_BYTES: Final = 16 << 20

@@ -88,6 +88,30 @@ class Predictor(enum.IntEnum):
         """Whether a frame can be decoded only with other bytes at hand."""
         return self >= Predictor.XOR
 
+    @property
+    def base_kind(self) -> BaseKind:
+        """What it is predicted from; of predictors that need a base."""
+        return {Predictor.NARROWED: BaseKind.WIDER, Predictor.WIDENED: BaseKind.NARROWER}.get(self, BaseKind.SAME)
+
+    def fits(self, element: ElementType) -> bool:
+        """Whether frames of these elements may have it."""
+        match self:
+            case Predictor.LEVELS:
+                return element.is_float
+            case Predictor.DIFFERENCE:
+                return element is not ElementType.BYTES
+            case Predictor.NARROWED:
+                return element is ElementType.BF16
+            case Predictor.WIDENED:
+                return element is ElementType.F32
+            case _:
+                return True
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether a frame may be just what is predicted: layout RAW."""
+        return self is Predictor.XOR or self is Predictor.NARROWED
+
 
 class Layout(enum.IntEnum):
     """How a frame's payload is made from its elements."""
@@ -173,6 +197,12 @@ class BaseKind(enum.IntEnum):
     WIDER = 1  # fp32 for a frame of bf16
     NARROWER = 2  # bf16 for a frame of fp32
 
+    def base_bytes(self, frame_bytes: int) -> int:
+        """Bytes of as many elements of the base as there are in so many bytes of the frame."""
+        if self is BaseKind.WIDER:
+            return 2 * frame_bytes
+        return frame_bytes // 2 if self is BaseKind.NARROWER else frame_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -180,6 +210,15 @@ class Reference:
 
     number: int
     start: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRange:
+    """Elements that a frame may be, or is, predicted from. length: logical bytes there."""
+
+    reference: Reference
+    kind: BaseKind
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +232,29 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One slice of the body, to be encoded by itself. start: logical byte offset. bases: offered, in order."""
+    """One slice of the body, to be encoded by itself.
+
+    start: logical byte offset. bases: offered, in order. segments: those that it lies in, in order.
+    """
 
     start: int
     element: ElementType
     data: Buffer
     grid: Grid = NO_GRID
     bases: tuple[Base, ...] = ()
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """First logical byte behind the frame."""
+        return self.start + len(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedFrame:
     """A frame as it lies in the container: header and payload. modes: one a plane, empty for RAW.
 
-    element: as the frame header has it: BYTES also where a typed frame gained more so.
+    element: as the frame header has it: BYTES also where a typed frame gained more so. base: what it is predicted from.
 
     fell_back: the engine's own output did not decode to the input, so the frame is raw.
     """
@@ -219,6 +267,7 @@ class EncodedFrame:
     modes: tuple[Mode, ...]
     predictor: Predictor = Predictor.NONE
     fell_back: bool = False
+    base: Reference | None = None
 
     @property
     def stored_bytes(self) -> int:

@@ -10,6 +10,7 @@ from .._native import crc32c
 from ..errors import BadMagic, ChecksumMismatch, FormatError, LimitExceeded, Truncated, UnsupportedVersion
 from ..limits import MAX_FRAME_BYTES
 from ..types import Buffer, ElementType, Layout, Predictor
+from .reference import REFERENCE_BYTES
 
 _E = TypeVar("_E", ElementType, Predictor, Layout)
 
@@ -98,10 +99,17 @@ class FrameHeader:
         expected = 0 if self.layout is Layout.RAW else self.element.width
         if self.planes != expected:
             raise FormatError(f"{where}: expected {expected} planes, found {self.planes}")
-        if self.layout is Layout.RAW and self.payload_bytes != self.logical_bytes:
-            raise FormatError(f"{where}: expected {self.logical_bytes} raw bytes, found {self.payload_bytes}")
-        if self.layout is Layout.RAW and self.predictor is not Predictor.NONE:
+        if not self.predictor.fits(self.element):
+            raise FormatError(f"{where}: expected a predictor for {self.element.name}, found {self.predictor!r}")
+        if self.layout is Layout.RAW:
+            self._check_raw(where)
+
+    def _check_raw(self, where: str) -> None:
+        if self.predictor is not Predictor.NONE and not self.predictor.is_frame:
             raise FormatError(f"{where}: expected no predictor of raw bytes, found {self.predictor!r}")
+        expected = REFERENCE_BYTES if self.predictor.needs_base else self.logical_bytes
+        if self.payload_bytes != expected:
+            raise FormatError(f"{where}: expected {expected} raw bytes, found {self.payload_bytes}")
 
 
 def is_index_next(data: Buffer) -> bool:

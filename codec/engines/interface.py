@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..container import REFERENCE_BYTES
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 
 
@@ -28,6 +29,16 @@ class EncodedPayload:
     def planes(self) -> int:
         """Number of planes."""
         return len(self.modes)
+
+    @property
+    def is_base(self) -> bool:
+        """Whether the frame is just what its base predicts."""
+        return self.layout is Layout.RAW and self.base is not None
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of the payload with the reference to a base."""
+        return len(self.payload) + (0 if self.base is None else REFERENCE_BYTES)
 
 
 class Engine(Protocol):

@@ -9,10 +9,13 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from .. import levels
+from ..container import REFERENCE_BYTES
 from ..entropy import decode_plane, is_constant, zstd
 from ..errors import FormatError, Truncated, UnsupportedVersion
-from ..types import Buffer, ElementType, Layout, Level, Mode, Predictor
+from ..types import Base, BaseKind, Buffer, ElementType, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
 
 _DESCRIPTOR: Final = struct.Struct("<B3sI")
@@ -30,6 +33,11 @@ CodedPlane = tuple[Mode, Buffer]
 def raw_payload(data: Buffer, element: ElementType) -> EncodedPayload:
     """The logical bytes themselves."""
     return EncodedPayload(element, Predictor.NONE, Layout.RAW, (), data)
+
+
+def same_as_base(element: ElementType, predictor: Predictor, base: int) -> EncodedPayload:
+    """A frame that is just what the base of that number among those offered predicts."""
+    return EncodedPayload(element, predictor, Layout.RAW, (), b"", base)
 
 
 def join_payload(head: bytes, coded: Sequence[CodedPlane]) -> bytes:
@@ -69,9 +77,10 @@ def read_planes(payload: Buffer, planes: int, at: int = 0) -> list[tuple[Mode, m
 
 
 def stored_modes(payload: Buffer, predictor: Predictor, planes: int) -> tuple[Mode, ...]:
-    """The modes of an element's planes. Raises: as read_planes."""
-    if predictor is Predictor.NONE:
-        return tuple(mode for mode, _ in read_planes(payload, planes))
+    """The modes of an element's planes, with everything in front of them. Raises: as read_planes."""
+    if predictor is not Predictor.LEVELS:
+        at = REFERENCE_BYTES if predictor.needs_base else 0
+        return tuple(mode for mode, _ in read_planes(payload, planes, at))
     at = levels.HEAD_BYTES
     if len(payload) < at:
         raise Truncated(f"payload: expected {at} bytes of the predictor, found {len(payload)}")
@@ -81,32 +90,75 @@ def stored_modes(payload: Buffer, predictor: Predictor, planes: int) -> tuple[Mo
 
 
 def check_layout(element: ElementType, predictor: Predictor, layout: Layout, planes: int, logical_bytes: int) -> None:
-    """For a payload with planes. Raises: FormatError where its header contradicts itself."""
-    if layout is Layout.RAW or element.is_float != (layout is not Layout.PLANES):
-        expected = "layout 2 to 5" if element.is_float else "layout 1"
-        raise FormatError(f"payload: expected {expected} for {element.name}, found {layout!r}")
-    if predictor is not Predictor.NONE and not element.is_float:
-        raise FormatError(f"payload: expected no predictor for {element.name}, found {predictor!r}")
-    if planes != element.width or logical_bytes % element.width or logical_bytes == 0:
+    """For a payload with planes or a base. Raises: FormatError where its header contradicts itself."""
+    if not predictor.fits(element):
+        raise FormatError(f"payload: expected a predictor for {element.name}, found {predictor!r}")
+    layouts = _layouts(element, predictor)
+    if layout not in layouts:
+        expected = " or ".join(str(one.value) for one in layouts)
+        raise FormatError(f"payload: expected layout {expected} for {element.name}, found {layout!r}")
+    expected_planes = 0 if layout is Layout.RAW else element.width
+    if planes != expected_planes or logical_bytes % element.width or logical_bytes == 0:
         raise FormatError(
-            f"payload: expected {element.width} planes and a multiple of {element.width} bytes, "
+            f"payload: expected {expected_planes} planes and a multiple of {element.width} bytes, "
             f"found {planes} and {logical_bytes}"
         )
 
 
-def encode_untyped(data: Buffer, level: Level) -> EncodedPayload:
-    """Bytes without a type: one plane, of at least one byte."""
-    mode, stored = _encode_bytes(data, level)
-    payload = join_payload(b"", [(mode, stored)])
-    if len(payload) >= len(data):
-        return raw_payload(data, ElementType.BYTES)
-    return EncodedPayload(ElementType.BYTES, Predictor.NONE, Layout.PLANES, (mode,), payload)
+def base_predictors(element: ElementType, kind: BaseKind) -> tuple[Predictor, ...]:
+    """Those that a base of this kind is tried with, in order; none of a kind that does not fit."""
+    return tuple(one for one in Predictor if one.needs_base and one.base_kind is kind and one.fits(element))
 
 
-def decode_untyped(payload: Buffer, logical_bytes: int) -> bytes:
-    """The inverse of encode_untyped. Raises: FormatError."""
+def base_layout(element: ElementType, predictor: Predictor) -> Layout:
+    """That of planes made from a base."""
+    return Layout.ROTATED_1 if element.is_float and predictor.is_frame else Layout.PLANES
+
+
+def _layouts(element: ElementType, predictor: Predictor) -> tuple[Layout, ...]:
+    if predictor.needs_base:
+        planes = base_layout(element, predictor)
+        return (Layout.RAW, planes) if predictor.is_frame else (planes,)
+    if element.is_float:
+        return Layout.ROTATED_1, Layout.ROTATED_2, Layout.ROTATED_3, Layout.ROTATED_4
+    return (Layout.PLANES,)
+
+
+def check_base(predictor: Predictor, logical_bytes: int, base: Buffer | None) -> None:
+    """Whether a base is there just where it is needed, and as long. Raises: FormatError."""
+    expected = predictor.base_kind.base_bytes(logical_bytes) if predictor.needs_base else 0
+    if len(base or b"") != expected:
+        raise FormatError(f"payload: expected a base of {expected} bytes for {predictor!r}, found {len(base or b'')}")
+
+
+def encode_untyped(data: Buffer, level: Level, bases: Sequence[Base] = ()) -> EncodedPayload:
+    """Bytes without a type: one plane, of at least one byte, of themselves or of what a base leaves."""
+    usable = [(number, one.data) for number, one in enumerate(bases) if one.kind is BaseKind.SAME]
+    for number, base in usable:
+        if len(data) > REFERENCE_BYTES and base == data:
+            return same_as_base(ElementType.BYTES, Predictor.XOR, number)
+    best = raw_payload(data, ElementType.BYTES)
+    candidates: list[tuple[int | None, Buffer]] = [(None, data)]
+    candidates.extend((number, _xor(data, base)) for number, base in usable)
+    for used, rest in candidates:
+        mode, stored = _encode_bytes(rest, level)
+        predictor = Predictor.NONE if used is None else Predictor.XOR
+        payload = join_payload(b"", [(mode, stored)])
+        coded = EncodedPayload(ElementType.BYTES, predictor, Layout.PLANES, (mode,), payload, used)
+        if coded.stored_bytes < best.stored_bytes:
+            best = coded
+    return best
+
+
+def decode_untyped(payload: Buffer, logical_bytes: int, base: Buffer | None = None) -> bytes:
+    """The inverse of encode_untyped, of layouts with planes. base: checked. Raises: FormatError."""
     [(mode, stored)] = read_planes(payload, 1)
-    return bytes(decode_named(mode, stored, logical_bytes, f"plane 0 at payload byte {DESCRIPTOR_BYTES}"))
+    rest = decode_named(mode, stored, logical_bytes, f"plane 0 at payload byte {DESCRIPTOR_BYTES}")
+    return bytes(rest) if base is None else _xor(rest, base)
+
+
+def _xor(data: Buffer, base: Buffer) -> bytes:
+    return (np.frombuffer(data, dtype=np.uint8) ^ np.frombuffer(base, dtype=np.uint8)).tobytes()
 
 
 def decode_named(mode: Mode, stored: Buffer, n: int, where: str) -> Buffer:
@@ -119,10 +171,10 @@ def decode_named(mode: Mode, stored: Buffer, n: int, where: str) -> Buffer:
 
 def better_untyped(coded: EncodedPayload, data: Buffer, element: ElementType, level: Level) -> EncodedPayload:
     """The smaller of a typed frame's payload and of the same bytes' without a type; floats only where they repeat."""
-    if level is Level.FAST or (element.is_float and not _repeats(data)):
+    if level is Level.FAST or coded.is_base or (element.is_float and not _repeats(data)):
         return coded
     untyped = encode_untyped(data, level)
-    return untyped if len(untyped.payload) < len(coded.payload) else coded
+    return untyped if untyped.stored_bytes < coded.stored_bytes else coded
 
 
 def _encode_bytes(data: Buffer, level: Level) -> CodedPlane:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from .. import levels
+from .. import levels, prediction
+from ..container import REFERENCE_BYTES
 from ..entropy import Sample, best_window, histogram
 from ..levels import Levels, Numbers
 from ..planes import split_planes
-from ..types import Buffer, ElementType, Grid, Layout, Level
-from .payload import DESCRIPTOR_BYTES
+from ..types import Base, Buffer, ElementType, Grid, Layout, Level, Predictor
+from .payload import DESCRIPTOR_BYTES, base_layout, base_predictors
 from .plane_modes import Choice, Effort, choose_mode
 
 _SAMPLE_ALL: Final = 16_384
@@ -27,23 +28,27 @@ _MOST_PRODUCTS: Final = {Level.BALANCED: 4, Level.SMALL: 8}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """levels: None for no predictor. choices: one a plane."""
+    """levels: of predictor 1 only. choices: one a plane. base: number among those offered."""
 
     levels: Levels | None
     layout: Layout
     choices: tuple[Choice, ...]
+    predictor: Predictor = Predictor.NONE
+    base: int | None = None
 
     @property
     def estimate(self) -> int:
         """Bytes of the payload."""
         planes = sum(DESCRIPTOR_BYTES + choice.estimate for choice in self.choices)
+        if self.base is not None:
+            return planes + REFERENCE_BYTES
         if self.levels is None:
             return planes
         grid_bytes = self.levels.rows.size + self.levels.columns.size + 2 * DESCRIPTOR_BYTES
         return planes + levels.HEAD_BYTES + (grid_bytes if self.levels.grid.columns else 0)
 
 
-def make_plan(data: Buffer, element: ElementType, grid: Grid, effort: Effort) -> Plan:
+def make_plan(data: Buffer, element: ElementType, grid: Grid, effort: Effort, bases: Sequence[Base] = ()) -> Plan:
     """The plan with the smallest estimate, the first of equals. data: n elements with a type."""
     n = len(data) // element.width
     index = sample_index(n)
@@ -51,10 +56,21 @@ def make_plan(data: Buffer, element: ElementType, grid: Grid, effort: Effort) ->
     plans = []
     for used, layout in _candidates(data, element, grid, effort.level, sample, index):
         shifted = sample if used is None else levels.subtract(sample, element, used.predict(element, index))
-        planes = split_planes(shifted, element, layout)
-        choices = tuple(choose_mode(Sample(histogram(plane), n), effort) for plane in planes)
-        plans.append(Plan(used, layout, choices))
+        predictor = Predictor.NONE if used is None else Predictor.LEVELS
+        plans.append(Plan(used, layout, _choices(shifted, element, layout, n, effort), predictor))
+    for number, base in enumerate(bases):
+        width = base.kind.base_bytes(element.width)
+        base_sample = np.frombuffer(base.data, dtype=f"<u{width}")[index].tobytes()
+        for predictor in base_predictors(element, base.kind):
+            rest = prediction.subtract(sample, element, predictor, base_sample)
+            layout = base_layout(element, predictor)
+            plans.append(Plan(None, layout, _choices(rest, element, layout, n, effort), predictor, number))
     return min(plans, key=lambda plan: plan.estimate)
+
+
+def _choices(rest: bytes, element: ElementType, layout: Layout, n: int, effort: Effort) -> tuple[Choice, ...]:
+    """rest: of the sample's elements, of n."""
+    return tuple(choose_mode(Sample(histogram(plane), n), effort) for plane in split_planes(rest, element, layout))
 
 
 def sample_index(n: int) -> Numbers:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from .. import levels
+from .. import levels, prediction
+from ..container import REFERENCE_BYTES
 from ..errors import UnsupportedVersion
 from ..planes import join_planes, split_planes
-from ..types import NO_GRID, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
+from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
 from .payload import (
     DESCRIPTOR_BYTES,
+    base_predictors,
     better_untyped,
+    check_base,
     check_layout,
     decode_named,
     decode_untyped,
@@ -19,6 +24,7 @@ from .payload import (
     join_payload,
     raw_payload,
     read_planes,
+    same_as_base,
 )
 from .plan import Plan, make_plan
 from .plane_modes import Effort, encode_level_planes, encode_plane
@@ -34,13 +40,21 @@ class ReferenceEngine:
         self._huffman = huffman
 
     def encode(
-        self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
+        self,
+        data: Buffer,
+        element: ElementType,
+        *,
+        grid: Grid = NO_GRID,
+        level: Level = Level.BALANCED,
+        bases: Sequence[Base] = (),
     ) -> EncodedPayload:
         """See Engine."""
         if element is ElementType.BYTES:
-            return encode_untyped(data, level)
+            return encode_untyped(data, level, bases)
+        if (same := _find_same(data, element, bases)) is not None:
+            return same
         effort = Effort(level, self._huffman)
-        coded = _encode_planned(data, element, make_plan(data, element, grid, effort), effort)
+        coded = _encode_planned(data, element, make_plan(data, element, grid, effort, bases), effort, bases)
         return better_untyped(coded, data, element, level)
 
     def decode(
@@ -51,14 +65,19 @@ class ReferenceEngine:
         layout: Layout,
         planes: int,
         logical_bytes: int,
+        base: Buffer | None = None,
     ) -> bytes:
         """See Engine."""
         check_layout(element, predictor, layout, planes, logical_bytes)
+        check_base(predictor, logical_bytes, base)
+        if layout is Layout.RAW and base is not None:
+            return prediction.predict(element, predictor, base)
         if element is ElementType.BYTES:
-            return decode_untyped(payload, logical_bytes)
+            return decode_untyped(payload, logical_bytes, base)
         n = logical_bytes // element.width
-        if predictor is Predictor.NONE:
-            return join_planes(_decode_planes(payload, [n] * planes, names=_names(planes)), element, layout)
+        if predictor is not Predictor.LEVELS:
+            rest = join_planes(_decode_planes(payload, [n] * planes, names=_names(planes)), element, layout)
+            return rest if base is None else prediction.add(rest, element, predictor, base)
         head = levels.read_head(payload, n)
         sizes = head.plane_sizes(n)
         names = ["rows", "columns"] if sizes else []
@@ -67,26 +86,42 @@ class ReferenceEngine:
         rest = join_planes(found[len(sizes) :], element, layout)
         return levels.add(rest, element, used.predict(element, np.arange(n)))
 
-    def decodes_to(self, coded: EncodedPayload, data: Buffer) -> bool:
+    def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
         """See Engine."""
-        decoded = self.decode(coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, len(data))
+        decoded = self.decode(
+            coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, len(data), base
+        )
         return decoded == data
 
 
-def _encode_planned(data: Buffer, element: ElementType, plan: Plan, effort: Effort) -> EncodedPayload:
-    head, level_planes, predictor = b"", [], Predictor.NONE
+def _find_same(data: Buffer, element: ElementType, bases: Sequence[Base]) -> EncodedPayload | None:
+    """The first base that predicts the frame as it is."""
+    if len(data) <= REFERENCE_BYTES:
+        return None
+    for number, base in enumerate(bases):
+        for predictor in base_predictors(element, base.kind):
+            if predictor.is_frame and prediction.predict(element, predictor, base.data) == data:
+                return same_as_base(element, predictor, number)
+    return None
+
+
+def _encode_planned(
+    data: Buffer, element: ElementType, plan: Plan, effort: Effort, bases: Sequence[Base]
+) -> EncodedPayload:
+    head, level_planes = b"", []
     rest = data
+    if plan.base is not None:
+        rest = prediction.subtract(data, element, plan.predictor, bases[plan.base].data)
     if plan.levels is not None:
-        predictor = Predictor.LEVELS
         head, level_planes = plan.levels.head(), plan.levels.planes()
         predicted = plan.levels.predict(element, np.arange(len(data) // element.width))
         rest = levels.subtract(data, element, predicted)
     planes = split_planes(rest, element, plan.layout)
     coded = [encode_plane(plane, choice, effort) for plane, choice in zip(planes, plan.choices, strict=True)]
     payload = join_payload(head, [*encode_level_planes(level_planes), *coded])
-    if len(payload) >= len(data):
-        return raw_payload(data, element)
-    return EncodedPayload(element, predictor, plan.layout, tuple(mode for mode, _ in coded), payload)
+    modes = tuple(mode for mode, _ in coded)
+    found = EncodedPayload(element, plan.predictor, plan.layout, modes, payload, plan.base)
+    return found if found.stored_bytes < len(data) else raw_payload(data, element)
 
 
 def _names(planes: int) -> list[str]:

@@ -7,20 +7,23 @@ import os
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from s4weights.codec.container import LogicalETag
-from s4weights.codec.decode import iter_body
+from s4weights.codec.bases import FRAMES_AHEAD
+from s4weights.codec.container import TRAILER_BYTES, BaseBody, LogicalETag, read_bases
+from s4weights.codec.decode import iter_body, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, choose_engine
-from s4weights.codec.types import EncodedFrame, Frame, Kind, Level
+from s4weights.codec.types import Base, BaseRange, EncodedFrame, Frame, Kind, Level
 
-SUFFIX: Final = ".s4w"
+from .bodies import BaseFiles
+from .frame_bases import FrameBases
+
 _CHUNK_BYTES: Final = 1 << 20
 
 Progress = Callable[[int], None]
@@ -39,6 +42,7 @@ class Report:
     seconds: float
     engine: str
     verified: bool = True
+    bases: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -53,24 +57,32 @@ def pack_file(
     engine: Engine | None = None,
     level: Level = Level.BALANCED,
     threads: int = 0,
+    bases: Sequence[Path] = (),
     force: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Write source as a container. target appears when it is whole, and is never source itself.
+    """Write source as a container. target appears when it is whole, and is neither source nor a base.
 
-    Raises: OSError; FileExistsError.
+    bases: earlier bodies or their containers, which must be there when this one is unpacked, if it gains by them.
+    Raises: OSError; FileExistsError; ConfigError where a base has MAX_CHAIN bodies behind it.
     """
     engine = engine or choose_engine()
     started_s = time.monotonic()
-    encoder = Encoder()
     md5 = hashlib.md5(usedforsecurity=False)
-    with source.open("rb") as reading, _new_file(target, source, force=force) as writing:
+    with (
+        source.open("rb") as reading,
+        _new_file(target, source, force=force) as writing,
+        closing(FrameBases.of_files(source, bases, engine)) as near,
+    ):
+        encoder = Encoder(bases=[body.about for body in near.others])
+        chunks = _chunks(reading, md5.update, progress)
         writing.write(encoder.start())
-        for frame in encode_all(encoder, _chunks(reading, md5.update, progress), engine, level=level, threads=threads):
+        for frame in encode_all(encoder, chunks, engine, level=level, threads=threads, bases=near):
             writing.write(frame.header)
             writing.write(frame.payload)
         writing.write(encoder.finish(etag=LogicalETag(md5.digest())))
         stored_bytes = writing.tell()
+        _check_target(target, near.paths)
     totals = encoder.totals
     return Report(
         kind=(encoder.kind or Kind.UNKNOWN).value,
@@ -80,6 +92,7 @@ def pack_file(
         fallbacks=totals.fallbacks,
         seconds=time.monotonic() - started_s,
         engine=engine.name,
+        bases=tuple(base.key for base in encoder.bases),
     )
 
 
@@ -88,24 +101,39 @@ def unpack_file(
     target: Path,
     *,
     engine: Engine | None = None,
+    bases: Sequence[Path] = (),
     force: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Write the body of a container; every hash of it is checked. target appears when it is whole, and is never source.
 
-    Raises: FormatError where source is no whole container; OSError, FileExistsError.
+    bases: where the bodies that it needs may be, besides their own names beside source.
+    Raises: FormatError where source is no whole container; MissingBase; OSError, FileExistsError.
     """
     engine = engine or choose_engine()
     started_s = time.monotonic()
     frames = at = 0
-    with source.open("rb") as reading, _new_file(target, source, force=force) as writing:
-        for body in iter_body(reading, engine, where=str(source)):
+    with (
+        source.open("rb") as reading,
+        _new_file(target, source, force=force) as writing,
+        closing(BaseFiles(bases, engine)) as others,
+    ):
+        known = _read_bases(reading)
+
+        def read_base(needed: BaseRange) -> bytes:
+            if needed.reference.number:
+                return others.read(known, needed, source)
+            writing.flush()
+            return os.pread(writing.fileno(), needed.length, needed.reference.start)
+
+        for body in iter_body(reading, engine, where=str(source), read_base=read_base):
             writing.write(body)
             frames += 1
             if progress is not None:
                 progress(reading.tell() - at)
             at = reading.tell()
         logical_bytes = writing.tell()
+        _check_target(target, others.paths)
     return Report(
         kind="container",
         logical_bytes=logical_bytes,
@@ -114,6 +142,7 @@ def unpack_file(
         fallbacks=0,
         seconds=time.monotonic() - started_s,
         engine=engine.name,
+        bases=tuple(base.key for base in known),
     )
 
 
@@ -124,9 +153,22 @@ def encode_all(
     *,
     level: Level = Level.BALANCED,
     threads: int = 0,
+    bases: FrameBases | None = None,
 ) -> Iterator[EncodedFrame]:
     """Encode a body with several threads; frames come in order and are added to the encoder already."""
     threads = threads or os.cpu_count() or 1
+    most_ahead = min(2 * threads, FRAMES_AHEAD - 1)
+
+    def encode(frame: Frame, offers: Sequence[BaseRange]) -> EncodedFrame:
+        if offers and bases is not None:
+            frame = replace(frame, bases=tuple(Base(one.reference, one.kind, bases.read(one)) for one in offers))
+        return encode_frame(frame, engine, level)
+
+    def added(frame: EncodedFrame) -> EncodedFrame:
+        encoder.add(frame)
+        if bases is not None:
+            bases.planner.added(frame)
+        return frame
 
     def planned() -> Iterator[Frame]:
         for chunk in chunks:
@@ -136,16 +178,29 @@ def encode_all(
     with ThreadPoolExecutor(threads, thread_name_prefix="pack") as pool:
         ahead: deque[Future[EncodedFrame]] = deque()
         for frame in planned():
-            ahead.append(pool.submit(encode_frame, frame, engine, level))
-            if len(ahead) > 2 * threads:
-                yield _added(encoder, ahead.popleft().result())
+            offers = bases.planner.offers(frame) if bases is not None else ()
+            ahead.append(pool.submit(encode, frame, offers))
+            if len(ahead) > most_ahead:
+                yield added(ahead.popleft().result())
         while ahead:
-            yield _added(encoder, ahead.popleft().result())
+            yield added(ahead.popleft().result())
 
 
-def _added(encoder: Encoder, frame: EncodedFrame) -> EncodedFrame:
-    encoder.add(frame)
-    return frame
+def _read_bases(source: BinaryIO) -> tuple[BaseBody, ...]:
+    """Those that a container's index names, before its frames are read from the start. Raises: FormatError."""
+    size = source.seek(0, os.SEEK_END)
+    source.seek(max(0, size - TRAILER_BYTES))
+    trailer = read_tail(source.read(), object_bytes=size).trailer
+    source.seek(trailer.index_offset)
+    index = read_tail(source.read(), object_bytes=size).index
+    source.seek(0)
+    return read_bases(index.about) if index is not None else ()
+
+
+def _check_target(target: Path, bases: Sequence[Path]) -> None:
+    for base in bases:
+        if target.exists() and target.samefile(base):
+            raise FileExistsError(f"{target} is needed to unpack the source: say where else to write")
 
 
 def _chunks(source: BinaryIO, hash_update: Callable[[bytes], object], progress: Progress | None) -> Iterator[bytes]:

@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from s4weights.bodies import SUFFIX
 from s4weights.codec.engines import choose_engine
 from s4weights.codec.types import Level
-from s4weights.files import SUFFIX, pack_file
+from s4weights.files import pack_file
 
 from .output import natural, print_report, progress_bar
 
@@ -19,7 +20,8 @@ def add_parser(commands: Any) -> None:
         "pack",
         help="a file to a container",
         description="Write FILE as a container: fewer bytes, every frame decoded again and compared.",
-        epilog="examples:\n  s4weights pack model.safetensors\n  s4weights pack epoch-3.pt -o /backup/epoch-3.pt.s4w --json",
+        epilog="examples:\n  s4weights pack model.safetensors\n  s4weights pack epoch-3.pt -o /backup/epoch-3.pt.s4w --json\n"
+        "  s4weights pack epoch-4.pt --base epoch-3.pt.s4w",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path, metavar="FILE")
@@ -33,6 +35,14 @@ def add_parser(commands: Any) -> None:
         help="fast (never the bottleneck), balanced (default) or small (everything that gains)",
     )
     parser.add_argument("--threads", type=natural, default=0, metavar="N", help="one a processor by default")
+    parser.add_argument(
+        "--base",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="BASE",
+        help="an earlier FILE, or its container, to store only what differs from; it must be there when OUT is unpacked",
+    )
     parser.add_argument("--force", action="store_true", help="replace OUT where it exists")
     parser.add_argument("--json", action="store_true", help="the report as one object")
     parser.set_defaults(run=run)
@@ -51,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
             engine=choose_engine(options.engine),
             level=Level(options.level),
             threads=options.threads,
+            bases=options.base,
             force=options.force,
             progress=progress,
         )
