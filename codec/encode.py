@@ -133,13 +133,18 @@ class Encoder:
         etag: LogicalETag | None = None,
         parts: Sequence[int] = (),
         checksums: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """Return index and trailer. parts: sizes of the client's parts. checksums: its whole-object ones by header."""
+        """Return index and trailer. parts: sizes of the client's parts. checksums: its whole-object ones by header.
+
+        more: other members of the index.
+        """
         self._table.end(self.totals.logical_bytes)
         about: dict[str, Any] = {
             "writer": WRITER,
             "kind": (self.kind or Kind.UNKNOWN).value,
             **self._table.members(),
+            **(more or {}),
         }
         if self.bases:
             about["bases"] = [base.member() for base in self.bases]

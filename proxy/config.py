@@ -45,6 +45,14 @@ class Settings:
     """auto, native or reference."""
     level: str = "balanced"
     """fast (never the bottleneck), balanced or small (everything that gains)."""
+    deltas: bool = True
+    """Code a checkpoint against the one before it, and tensors against their twins; off: every object stands alone."""
+    max_chain: int = 8
+    """Objects that may lie behind one another."""
+    max_restore_ratio: float = 3.0
+    """A read of an object and its bases reads at most this many times the stored bytes of one without bases."""
+    cache_bytes: int = -1
+    """Stored bytes of recent checkpoints on the local disk, in the state directory; -1: a tenth of what is free."""
     threads: int = 0
     """Codec threads; 0: one a processor."""
     memory_bytes: int = 768 << 20
@@ -68,6 +76,9 @@ class Settings:
         _check_choice("level", self.level, tuple(level.value for level in Level))
         _check_choice("log_level", self.log_level.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
         _check_at_least("threads", self.threads, 0)
+        _check_at_least("max_chain", self.max_chain, 0)
+        _check_at_least("max_restore_ratio", self.max_restore_ratio, 1)
+        _check_at_least("cache_bytes", self.cache_bytes, -1)
         _check_at_least("memory_bytes", self.memory_bytes, 1)
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
         if bool(self.access_key) != bool(self.secret_key):
@@ -210,6 +221,6 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{name}: expected {', '.join(choices)}, found {value!r}")
 
 
-def _check_at_least(name: str, value: int, least: int) -> None:
+def _check_at_least(name: str, value: float, least: int) -> None:
     if value < least:
         raise ConfigError(f"{name}: expected at least {least}, found {value}")

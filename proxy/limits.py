@@ -52,3 +52,15 @@ SEND_SILENCE_S: Final = 120.0
 LISTING_CALLS: Final = 32
 LISTING_CACHE_ENTRIES: Final = 100_000
 INDEX_CACHE_BYTES: Final = 32 * MIB
+
+# Bases that are kept open, each with its index and perhaps a file; and their frames that were decoded last: neighbouring
+# frames of a dependent seldom begin where those of its base do.
+OPEN_BASES: Final = 64
+BASE_FRAMES_BYTES: Final = 32 * MIB
+
+# The search for a base: objects written here lately, candidates that are looked into, and what a folder held a moment ago,
+# read page by page (1,000 names each).
+RECENT_OBJECTS: Final = 4_096
+MOST_CANDIDATES: Final = 3
+LISTED_FOR_S: Final = 5.0
+LISTED_PAGES: Final = 5

@@ -10,12 +10,15 @@ from ..errors import FormatError, LimitExceeded
 from ..limits import MAX_BASE_DEPTH, MAX_BASES
 
 _DIGEST_BYTES: Final = 16
-_PLACES: Final = ("bucket", "version", "etag")
+_PLACES: Final = ("bucket", "version", "etag", "pin")
 
 
 @dataclass(frozen=True, slots=True)
 class BaseBody:
-    """size: logical bytes. digest: XXH3-128 of the body. depth: bodies behind it. etag: of the stored object."""
+    """size: logical bytes. digest: XXH3-128 of the body. depth: bodies behind it. etag: of the stored object.
+
+    pin: name of what keeps it where it is for the object that needs it.
+    """
 
     key: str
     size: int
@@ -24,6 +27,7 @@ class BaseBody:
     bucket: str | None = None
     version: str | None = None
     etag: str | None = None
+    pin: str | None = None
 
     def member(self) -> dict[str, Any]:
         """As in the index."""

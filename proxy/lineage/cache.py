@@ -67,18 +67,17 @@ class ContainerCache:
             _log.warning("container is not cached: %s", error)
             return None
 
-    def reader(self, content: Content, max_depth: int) -> BinaryIO | None:
+    def find(self, content: Content, max_depth: int) -> Path | None:
         """A kept container of that body, of at most that depth."""
         with self._lock:
             names = [name for name in self._sizes if name.startswith(f"{content}.") and _depth(name) <= max_depth]
             for name in names:
                 self._sizes[name] = self._sizes.pop(name)
-        for name in names:
-            try:
-                return (self._folder / name).open("rb")
-            except OSError:
-                self._forget(name)
-        return None
+        return self._folder / names[0] if names else None
+
+    def forget(self, path: Path) -> None:
+        """A container that turned out to be gone, or damaged."""
+        self._forget(path.name)
 
     def may_hold(self, more_bytes: int) -> bool:
         """Whether a container of that size is worth keeping."""

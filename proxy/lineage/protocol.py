@@ -66,13 +66,15 @@ def find(need: Need) -> Steps[str | None]:
     return None
 
 
-def replace(key: str, new: NewObject | None, *, attempts: int = _ATTEMPTS) -> Steps[Occupant | None]:
+def replace(
+    key: str, new: NewObject | None, *, version: str | None = None, attempts: int = _ATTEMPTS
+) -> Steps[Occupant | None]:
     """Make the new object visible at key, or remove what is there (new is None); what was there may be a base.
 
-    Returns what was there. Raises: Contended; whatever Commit raises.
+    version: the one to remove. Returns what was there. Raises: Contended; whatever Commit raises.
     """
     for _ in range(attempts):
-        old: Occupant | None = yield Look(key)
+        old: Occupant | None = yield Look(key, version)
         tomb = yield from _stand_aside(key, old, new)
         try:
             done = yield Commit(key, old.etag if old is not None else None, new)
@@ -88,7 +90,9 @@ def replace(key: str, new: NewObject | None, *, attempts: int = _ATTEMPTS) -> St
     raise Contended(key)
 
 
-def copy_needs(source: str, found: Occupant, target: str) -> Steps[tuple[Need, ...] | None]:
+def copy_needs(
+    source: str, found: Occupant, target: str, *, version: str | None = None
+) -> Steps[tuple[Need, ...] | None]:
     """Pins for a copy of the object found at `source`; None: it is another one by now.
 
     Tombstones do not matter: the source's own pins hold its bases for as long as it is there.
@@ -97,7 +101,7 @@ def copy_needs(source: str, found: Occupant, target: str) -> Steps[tuple[Need, .
     for need in needs:
         yield Put(pin_key(need.content, target, need.nonce), pin_text(target))
     if needs:
-        now = yield Look(source)
+        now = yield Look(source, version)
         if now is None or now.etag != found.etag:
             yield from unclaim(needs, target)
             return None

@@ -8,20 +8,25 @@ from s4weights.codec.container import HEADER_BYTES, LogicalETag
 from s4weights.codec.encode import Encoder
 from s4weights.codec.types import Buffer, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
-from s4weights.proxy.metrics import Metrics
+from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.upstream.protocol import Conditions, Stored
 
-from .codec_pool import CodecPool
+from .based_body import BasedBody
+from .occupants import content
+from .store import Store
 from .stored_writer import StoredWriter
 
 
 class BodyEncoder:
     """Encoder and writer of one body. Stored bytes are kept back until `commit`, so that the body may yet pass through."""
 
-    def __init__(self, pool: CodecPool, metrics: Metrics, kind: Kind) -> None:
-        self.encoder = Encoder(kind=kind)
-        self._pool = pool
-        self._metrics = metrics
+    def __init__(self, store: Store, kind: Kind, based: BasedBody | None = None) -> None:
+        """based: where the body may be coded against others."""
+        self.encoder = Encoder(kind=kind, bases=based.bases if based else ())
+        self._store = store
+        self._pool = store.pool
+        self._metrics = store.metrics
+        self._based = based
         self._kept: list[Buffer] = [self.encoder.start()]
         self._tail = b""
         self._writer: StoredWriter | None = None
@@ -38,7 +43,11 @@ class BodyEncoder:
         self, etag: LogicalETag, *, parts: Sequence[int] = (), checksums: Mapping[str, str] | None = None
     ) -> None:
         """Make index and trailer, after `end`. parts: sizes of the client's parts. checksums: its own by header."""
-        self._tail = await self._pool.run(lambda: self.encoder.finish(etag=etag, parts=parts, checksums=checksums))
+        totals = self.encoder.totals
+        more = self._based.members(totals.stored_bytes, totals.logical_bytes) if self._based else {}
+        self._tail = await self._pool.run(
+            lambda: self.encoder.finish(etag=etag, parts=parts, checksums=checksums, more=more)
+        )
 
     def gains(self) -> bool:
         """Whether what there is so far is worth a container."""
@@ -52,6 +61,8 @@ class BodyEncoder:
         kept, self._kept = self._kept, []
         for stored in kept:
             await writer.write(stored)
+        if self._based is not None:
+            await self._based.keep(kept[:1])
 
     async def finish(self, conditions: Conditions | None = None) -> Stored:
         """Make the object visible. After `seal` and `commit`; again where an UpstreamError came."""
@@ -59,21 +70,38 @@ class BodyEncoder:
         tail, self._tail = self._tail, b""  # once, also where this is called again
         if tail:
             await self._writer.write(tail)
-        stored = await self._writer.finish(conditions)
+            if self._based is not None:
+                await self._based.keep([tail])
+        stored = await self._store.guard.replace(
+            self._writer.target, self._new_object(), conditions, self._writer.finish
+        )
         totals = self.encoder.totals
         kind = (self.encoder.kind or Kind.UNKNOWN).value
         self._metrics.object_written(totals.logical_bytes, self._writer.stored_bytes, kind)
+        if self._based is not None:
+            await self._based.finish()
         return stored
 
+    def _new_object(self) -> NewObject:
+        totals = self.encoder.totals
+        if self._based is not None:
+            return self._based.needs(self.encoder.digest, totals.logical_bytes)
+        return NewObject(content(self.encoder.digest, totals.logical_bytes))
+
     async def abort(self) -> None:
-        """Drop everything."""
+        """Drop everything. Harmless after finish."""
         self._kept.clear()
         if self._writer is not None:
             await self._writer.abort()
+        if self._based is not None:
+            await self._based.drop()
 
     async def _encode(self, frames: Sequence[Frame]) -> None:
-        async for encoded in self._pool.encode(frames):
+        encode = self._based.encode if self._based is not None else self._pool.encode
+        async for encoded in encode(frames):
             stored = self.encoder.add(encoded)
+            if self._based is not None:
+                await self._based.added(encoded, stored)
             if encoded.fell_back:
                 self._metrics.frame_fallback()
             if self._writer is None:

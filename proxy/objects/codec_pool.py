@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
@@ -38,21 +38,32 @@ class CodecPool:
         """Run something heavy in a thread of the pool."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
+    async def encode_one(self, frame: Frame) -> EncodedFrame:
+        """Encode one frame."""
+        return await self.run(partial(encode_frame, frame, self.engine, self._level))
+
+    @property
+    def frames_ahead(self) -> int:
+        """So many frames of one body are worth encoding at once."""
+        return self._ahead
+
+    def encode(self, frames: Iterable[Frame]) -> AsyncGenerator[EncodedFrame, None]:
         """Encode frames in parallel, a bounded number ahead, and give them in order."""
         return self._in_order([partial(encode_frame, frame, self.engine, self._level) for frame in frames])
 
-    def decode(self, stored: memoryview, spans: Sequence[FrameSpan], where: str) -> AsyncIterator[bytes]:
-        """Decode the frames of one run of stored bytes that starts at spans[0], in order."""
-        base = spans[0].stored_start
+    def decode(
+        self, stored: memoryview, spans: Sequence[FrameSpan], where: str, bases: Sequence[bytes | None]
+    ) -> AsyncGenerator[bytes, None]:
+        """Decode the frames of one run of stored bytes that starts at spans[0], in order. bases: of each frame."""
+        first = spans[0].stored_start
 
-        def job(span: FrameSpan) -> Callable[[], bytes]:
-            piece = stored[span.stored_start - base :][: span.stored_bytes]
-            return partial(decode_frame, piece, self.engine, expected=span, where=where)
+        def job(span: FrameSpan, base: bytes | None) -> Callable[[], bytes]:
+            piece = stored[span.stored_start - first :][: span.stored_bytes]
+            return partial(decode_frame, piece, self.engine, expected=span, where=where, base=base)
 
-        return self._in_order([job(span) for span in spans])
+        return self._in_order([job(*one) for one in zip(spans, bases, strict=True)])
 
-    async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncIterator[_T]:
+    async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncGenerator[_T, None]:
         loop = asyncio.get_running_loop()
         ahead: deque[asyncio.Future[_T]] = deque()
         waiting = iter(jobs)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.upstream.protocol import Conditions, Headers, ObjectInfo, Upstream, names_etag
+from s4weights.proxy.upstream.protocol import Conditions, Headers, ObjectInfo, names_etag
 
+from .guard import Guard
 from .resolve import Resolver
 
 
 async def delete_object(
-    upstream: Upstream,
+    guard: Guard,
     resolver: Resolver,
     target: tuple[str, str],
     version_id: str | None,
@@ -23,18 +23,15 @@ async def delete_object(
     """Remove an object that meets the conditions. target: (bucket, key). Raises: S3Error PreconditionFailed."""
     bucket, key = target
     if conditions.asks_for_nothing():
-        return await upstream.delete(bucket, key, version_id=version_id, headers=headers)
+        return await guard.remove(target, version_id, headers)
     try:
         found = await resolver.resolve_briefly(bucket, key, version_id=version_id)
     except S3Error as error:
         if error.status not in (404, 405):  # 405: a delete marker
             raise
-        return await upstream.delete(bucket, key, version_id=version_id, conditions=conditions, headers=headers)
+        return await guard.upstream.delete(bucket, key, version_id=version_id, conditions=conditions, headers=headers)
     _check(conditions, found.info)
-    if version_id is not None:
-        return await upstream.delete(bucket, key, version_id=version_id, headers=headers)  # a version never changes
-    kept = replace(conditions, if_match=f'"{found.stored.etag}"', if_match_size=None, if_match_modified=None)
-    return await upstream.delete(bucket, key, conditions=kept, headers=headers)
+    return await guard.remove(target, version_id, headers, if_match=None if version_id else found.stored.etag)
 
 
 def _check(conditions: Conditions, info: ObjectInfo) -> None:

@@ -36,6 +36,10 @@ class LRU(Generic[_K, _V]):
         while self._cost > self._max_cost:
             self._remove(next(iter(self._entries)))
 
+    def forget(self, key: _K) -> None:
+        """Let one go, where it is kept."""
+        self._remove(key)
+
     def _remove(self, key: _K) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:

@@ -13,6 +13,7 @@ from s4weights.proxy.checksums.algorithms import HEADER_PREFIX, TYPE_HEADER
 from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.lineage.cache import ContainerCache
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import (
@@ -26,15 +27,20 @@ from s4weights.proxy.upstream.protocol import (
     names_etag,
 )
 
+from .bases import Bases
 from .codec_pool import CodecPool
+from .copy import copy_object
 from .delete import delete_object
+from .guard import Guard
 from .journal import Journal
+from .lineage import Lineage
 from .listing import LogicalListing
+from .predecessors import Predecessors
 from .put import put_object
 from .read import read_object
 from .resolve import Resolver
 from .store import Store, VerifiedBody
-from .types import MARKER, MARKER_CONTAINER, LogicalObject
+from .types import LogicalObject
 from .uploads import Uploads
 
 
@@ -49,24 +55,34 @@ class Objects:
     def __init__(self, upstream: Upstream, settings: Settings, metrics: Metrics) -> None:
         threads = settings.threads or os.cpu_count() or 1
         quarter = settings.memory_bytes // 4
+        pool = CodecPool(choose_engine(settings.engine), threads, Level(settings.level))
+        self._resolver = Resolver(upstream)
+        guard = Guard(upstream, self._resolver)
+        self._cache = ContainerCache(
+            settings.state_dir / "containers", settings.cache_bytes if settings.cache_bytes >= 0 else None
+        )
+        bases = Bases(guard, self._resolver, pool, self._cache)
+        predecessors = Predecessors(upstream, self._resolver, settings)
         self.store = Store(
             upstream=upstream,
             settings=settings,
             metrics=metrics,
-            pool=CodecPool(choose_engine(settings.engine), threads, Level(settings.level)),
+            pool=pool,
+            guard=guard,
+            lineage=Lineage(settings, guard, pool, bases, predecessors, self._cache),
             journal=Journal(settings.state_dir),
             writes=MemoryBudget(2 * quarter, on_pressure=self._relieve),
             reads=MemoryBudget(quarter),
             parts=MemoryBudget(quarter),
         )
         self.uploads = Uploads(self.store)
-        self._resolver = Resolver(self.store)
         self._listing = LogicalListing(self._resolver)
         self._relieving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take the state directory and end what an earlier run left behind. Raises: ConfigError."""
         await asyncio.to_thread(self.store.journal.open)
+        await asyncio.to_thread(self._cache.open)
         await self.uploads.start()
 
     async def close(self) -> None:
@@ -136,18 +152,8 @@ class Objects:
         conditions: Conditions | None = None,
     ) -> Stored:
         """Copy on the bucket's side, without a byte of the body passing here."""
-        if replace:
-            marker = MARKER_CONTAINER if source.is_container else source.stored.headers.get(MARKER)
-            headers = {**headers, MARKER: marker} if marker else headers
-        stored = await self.store.upstream.copy(
-            (source.bucket, source.key),
-            (bucket, key),
-            headers,
-            replace=replace,
-            source_if_match=source.stored.etag,
-            source_version_id=source.version_id,
-            conditions=await self._stored_conditions(bucket, key, conditions),
-        )
+        asked = await self._stored_conditions(bucket, key, conditions)
+        stored = await copy_object(self.store.guard, source, (bucket, key), headers, asked, replace=replace)
         if not source.is_container:
             return stored
         is_whole = source.checksums.get(TYPE_HEADER) == FULL_OBJECT
@@ -164,7 +170,7 @@ class Objects:
     ) -> Headers:
         """Remove an object. headers: see Upstream.delete."""
         asked = conditions or NO_CONDITIONS
-        return await delete_object(self.store.upstream, self._resolver, (bucket, key), version_id, asked, headers or {})
+        return await delete_object(self.store.guard, self._resolver, (bucket, key), version_id, asked, headers or {})
 
     async def _stored_conditions(self, bucket: str, key: str, conditions: Conditions | None) -> Conditions | None:
         """The bucket compares its own ETags: a logical one is looked up, and the bucket then checks, atomically, that the

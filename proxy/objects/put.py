@@ -13,6 +13,7 @@ from s4weights.proxy.limits import PROBE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
 from .body_encoder import BodyEncoder
+from .guard import NO_CONTAINER
 from .store import Store, VerifiedBody, chain, passed_headers, sent_checksum
 
 
@@ -54,10 +55,16 @@ async def _pass_through(
     headers: Headers,
     conditions: Conditions | None,
 ) -> Stored:
-    bucket, key = target
-    stored = await store.upstream.put(
-        bucket, key, chain(*source), length, passed_headers(kind, headers), conditions, sent_checksum(body)
-    )
+    chunks = chain(*source)
+    # What is small enough is kept, to be sent again where others write the same key.
+    kept = b"".join([chunk async for chunk in chunks]) if length <= PROBE_BYTES else None
+
+    async def send(stored_conditions: Conditions | None) -> Stored:
+        sent = kept if kept is not None else chunks
+        headers_sent = passed_headers(kind, headers)
+        return await store.upstream.put(*target, sent, length, headers_sent, stored_conditions, sent_checksum(body))
+
+    stored = await store.guard.replace(target, NO_CONTAINER, conditions, send, once=kept is None)
     store.metrics.object_written(length, length, "passed-through")
     return stored
 
@@ -75,7 +82,7 @@ async def _encode(
     raw: list[bytes] = []
     raw_bytes = 0
     committed = False
-    encoder = BodyEncoder(store.pool, store.metrics, kind)
+    encoder = BodyEncoder(store, kind, await store.lineage.begin(target, length))
     try:
         chunks = chain(*source)
         async for chunk in chunks:
@@ -99,6 +106,7 @@ async def _encode(
                 return await _pass_through(store, target, body, (raw, chunks), kind, length, headers, conditions)
             await encoder.commit(store.writer(target, headers))
         stored = await encoder.finish(conditions)
+        store.lineage.predecessors.written(*target, length)
         return Stored(str(etag), stored.headers, stored.last_modified)
     finally:
         await encoder.abort()

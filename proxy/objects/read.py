@@ -59,6 +59,7 @@ async def _read_container(store: Store, found: LogicalObject, first: int, length
 
 
 async def _decoded(store: Store, found: LogicalObject, spans: Sequence[FrameSpan]) -> AsyncGenerator[bytes, None]:
+    container = store.lineage.bases.of_object(found)
     waiting = deque(_runs(spans))
     ahead: deque[tuple[list[FrameSpan], asyncio.Task[bytes]]] = deque()
     try:
@@ -68,7 +69,9 @@ async def _decoded(store: Store, found: LogicalObject, spans: Sequence[FrameSpan
                 ahead.append((run, asyncio.create_task(_fetch_run(store, found, run))))
             run, task = ahead.popleft()
             stored = await task
-            async for body in store.pool.decode(memoryview(stored), run, found.path):
+            view = memoryview(stored)
+            bases = await store.lineage.bases.for_frames(container, view, run)
+            async for body in store.pool.decode(view, run, found.path, bases):
                 yield body
     finally:
         for _, task in ahead:

@@ -10,12 +10,11 @@ from s4weights.codec.decode import Tail, read_tail
 from s4weights.codec.errors import FormatError
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import INDEX_CACHE_BYTES, TAIL_WITH_INDEX_BYTES
-from s4weights.proxy.upstream.protocol import ByteRange, ObjectInfo
+from s4weights.proxy.upstream.protocol import ByteRange, ObjectInfo, Upstream
 
 from .about import read_checksums, read_part_checksums, read_parts
 from .fetch import fetch, retried
 from .lru import LRU
-from .store import Store
 from .types import MARKER, MARKER_CONTAINER, LogicalObject
 
 # A parsed index costs about this a frame in memory.
@@ -25,8 +24,8 @@ _INDEX_FRAME_BYTES = 128
 class Resolver:
     """Finds what an object is from its marker and its trailer, never from its ETag or its name."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
         self._indexes: LRU[tuple[str, str, str], Index] = LRU(INDEX_CACHE_BYTES)
 
     async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
@@ -63,7 +62,7 @@ class Resolver:
     async def _read_end(
         self, bucket: str, key: str, version_id: str | None, last_bytes: int
     ) -> tuple[ObjectInfo, bytes]:
-        body = await self._store.upstream.get(bucket, key, byte_range=ByteRange(-last_bytes), version_id=version_id)
+        body = await self._upstream.get(bucket, key, byte_range=ByteRange(-last_bytes), version_id=version_id)
         try:
             if body.length > last_bytes:
                 # A server that ignores ranges; the whole object would fill the memory.
@@ -77,7 +76,7 @@ class Resolver:
         index = self._indexes.get(identity)
         if index is None:
             trailer = tail.trailer
-            data = await fetch(self._store.upstream, found, trailer.index_offset, trailer.index_bytes)
+            data = await fetch(self._upstream, found, trailer.index_offset, trailer.index_bytes)
             try:
                 index = await asyncio.to_thread(parse_index, data, trailer)
             except FormatError as error:

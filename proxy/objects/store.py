@@ -14,7 +14,9 @@ from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import Headers, SentChecksum, Upstream
 
 from .codec_pool import CodecPool
+from .guard import Guard
 from .journal import Journal
+from .lineage import Lineage
 from .stored_writer import StoredWriter, hold_bytes
 from .types import MARKER, MARKER_CONTAINER, MARKER_RAW
 
@@ -43,6 +45,8 @@ class Store:
     settings: Settings
     metrics: Metrics
     pool: CodecPool
+    guard: Guard
+    lineage: Lineage
     journal: Journal
     writes: MemoryBudget
     reads: MemoryBudget

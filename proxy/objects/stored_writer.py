@@ -46,6 +46,7 @@ class StoredWriter:
         self._upstream = upstream
         self._journal = journal
         self._budget = budget
+        self.target = target
         self._bucket, self._key = target
         self._headers = headers
         self._part_bytes = part_bytes

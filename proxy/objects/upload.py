@@ -25,6 +25,7 @@ from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored
 
 from .body_encoder import BodyEncoder
 from .checks import check_object_size, check_part_list, check_part_sizes
+from .guard import NO_CONTAINER
 from .parts import ReceivedPart, receive_part
 from .passed_upload import PassedUpload
 from .put import recognise
@@ -196,7 +197,7 @@ class MultipartUpload:
         if self._store.settings.encode_all:
             return True
         assert first.body is not None
-        trial = BodyEncoder(self._store.pool, self._store.metrics, kind)
+        trial = BodyEncoder(self._store, kind)
         async with self._store.writes.hold(self._store.write_hold_bytes):
             async for chunk in first.body.chunks(PROBE_BYTES):
                 await trial.feed(chunk)
@@ -222,7 +223,8 @@ class MultipartUpload:
         if self._encoder is None:
             assert first.body is not None
             _, kind = await recognise(first.body.chunks(PROBE_BYTES))
-            self._encoder = BodyEncoder(self._store.pool, self._store.metrics, kind)
+            based = await self._store.lineage.begin(self.target, None)
+            self._encoder = BodyEncoder(self._store, kind, based)
             self._writer = self._store.writer(self.target, self.headers)
             await self._encoder.commit(self._writer)
         return self._encoder
@@ -258,7 +260,10 @@ class MultipartUpload:
             await self._decide(chosen[0])
         if self._passed is not None:
             await self._passed.send_on(self.received.values())
-            stored = await self._passed.complete(chosen, conditions, checksums)
+            passed = self._passed
+            stored = await self._store.guard.replace(
+                self.target, NO_CONTAINER, conditions, lambda stored: passed.complete(chosen, stored, checksums)
+            )
             await self._end()
         else:
             stored = await self._finish(chosen, conditions, checksums)
@@ -286,6 +291,7 @@ class MultipartUpload:
         try:
             etag = await self._seal(chosen, checksums)
             stored = await self._encoder.finish(conditions)
+            self._store.lineage.predecessors.written(*self.target, self._encoder.encoder.totals.logical_bytes)
         except UpstreamError:
             raise  # the client may ask again: everything but the last call is done
         except Exception as error:

@@ -1,0 +1,241 @@
+"""The bytes of bases: from the local cache, or from the bucket, only the frames that are needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from s4weights.codec.container import (
+    FRAME_HEADER_BYTES,
+    TRAILER_BYTES,
+    BaseBody,
+    FrameSpan,
+    Index,
+    read_bases,
+)
+from s4weights.codec.decode import check_reference, read_reference, read_tail, refers_to_itself
+from s4weights.codec.errors import FormatError, MissingBase
+from s4weights.codec.types import BaseRange
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import BASE_FRAMES_BYTES, OPEN_BASES
+from s4weights.proxy.lineage.cache import ContainerCache
+from s4weights.proxy.lineage.protocol import find
+
+from .codec_pool import CodecPool
+from .fetch import fetch
+from .guard import Guard
+from .lru import LRU
+from .occupants import content_of, need_of
+from .resolve import Resolver
+from .types import LogicalObject
+
+_PREDICTOR_BYTE = 5
+_FIRST_WITH_BASE = 2
+
+
+@dataclass(frozen=True)
+class StoredContainer:
+    """A container that frames are read from. name: tells it from all others. bases: those that it needs.
+
+    spans: (first, length) -> the frames that hold these logical bytes. fetch: (first, length) -> stored bytes.
+    size: of the body. cached: the file, where it is a local one.
+    """
+
+    name: str
+    where: str
+    bucket: str
+    spans: Callable[[int, int], Sequence[FrameSpan]]
+    bases: tuple[BaseBody, ...]
+    fetch: Callable[[int, int], Awaitable[bytes]]
+    size: int
+    cached: Path | None = None
+
+
+class Bases:
+    """Finds bases and reads ranges of them."""
+
+    def __init__(self, guard: Guard, resolver: Resolver, pool: CodecPool, cache: ContainerCache) -> None:
+        self._guard = guard
+        self._resolver = resolver
+        self._pool = pool
+        self._cache = cache
+        self._open: LRU[tuple[str, str, int], StoredContainer] = LRU(OPEN_BASES)
+        self._frames: LRU[tuple[str, int], bytes] = LRU(BASE_FRAMES_BYTES)
+
+    def of_object(self, found: LogicalObject) -> StoredContainer:
+        """A container of the bucket's. found: with its index. Raises: FormatError."""
+        assert found.tail is not None
+        assert found.tail.index is not None
+        return StoredContainer(
+            name=f"{found.path}:{found.stored.etag}:{found.version_id or ''}",
+            where=found.path,
+            bucket=found.bucket,
+            spans=found.tail.index.spans,
+            bases=read_bases(found.tail.index.about),
+            fetch=lambda first, length: fetch(self._guard.upstream, found, first, length),
+            size=found.info.size,
+        )
+
+    async def for_frames(
+        self, container: StoredContainer, stored: memoryview, spans: Sequence[FrameSpan]
+    ) -> list[bytes | None]:
+        """What each frame of a run is predicted from. stored: the run, from spans[0] on. Raises: as read."""
+        first = spans[0].stored_start
+        pieces = [stored[span.stored_start - first :][: span.stored_bytes] for span in spans]
+        if not any(_may_need_base(piece) for piece in pieces):
+            return [None] * len(spans)
+        return await asyncio.gather(*(self._for_frame(container, *one) for one in zip(pieces, spans, strict=True)))
+
+    async def read(self, container: StoredContainer, first: int, length: int, *, is_twin: bool = False) -> bytes:
+        """Logical bytes of a container. is_twin: for a frame of the same container.
+
+        Raises: FormatError, MissingBase among them, which names the base; S3Error, UpstreamError.
+        """
+        spans = container.spans(first, length)
+        missing = [span for span in spans if self._frames.get((container.name, span.number)) is None]
+        decoded: dict[int, bytes] = {}
+        if missing:
+            decoded = await self._decode(container, missing[0], missing[-1], is_twin=is_twin)
+        pieces = [decoded.get(span.number) or self._frames.get((container.name, span.number)) for span in spans]
+        if any(piece is None for piece in pieces):  # pushed out by others meanwhile
+            decoded = await self._decode(container, spans[0], spans[-1], is_twin=is_twin)
+            pieces = [decoded[span.number] for span in spans]
+        body = b"".join(piece for piece in pieces if piece is not None)
+        skip = first - spans[0].start if spans else 0
+        found = body[skip : skip + length] if skip or len(body) != length else body
+        if len(found) != length:
+            raise FormatError(f"{container.where}: expected {length} bytes at {first}, found {len(found)}")
+        return found
+
+    async def open(self, bucket: str, base: BaseBody) -> StoredContainer:
+        """Find a base. Raises: MissingBase, which names it."""
+        bucket = base.bucket or bucket
+        identity = (bucket, str(content_of(base)), base.depth)
+        known = self._open.get(identity)
+        if known is None:
+            known = await self._open_cached(bucket, base) or await self._open_stored(bucket, base)
+            self._open.put(identity, known)
+        return known
+
+    async def read_base(self, bucket: str, base: BaseBody, first: int, length: int) -> bytes:
+        """Logical bytes of a base, wherever it is by now. Raises: as read."""
+        container = await self.open(bucket, base)
+        try:
+            return await self.read(container, first, length)
+        except (FormatError, OSError):
+            if container.cached is None:
+                raise
+            await asyncio.to_thread(self._cache.forget, container.cached)  # the bucket has it
+        except S3Error as error:
+            if error.code not in ("PreconditionFailed", "NoSuchKey", "NoSuchVersion"):
+                raise
+            # It was overwritten or removed since it was found; then it was kept aside first.
+        self._open.forget((base.bucket or bucket, str(content_of(base)), base.depth))
+        return await self.read(await self.open(bucket, base), first, length)
+
+    async def _for_frame(self, container: StoredContainer, piece: memoryview, span: FrameSpan) -> bytes | None:
+        if not _may_need_base(piece):
+            return None
+        needed = await self._pool.run(partial(read_reference, piece, expected=span, where=container.where))
+        return None if needed is None else await self._range(container, needed, span)
+
+    async def _range(self, container: StoredContainer, needed: BaseRange, span: FrameSpan) -> bytes:
+        where = f"{container.where}: frame {span.number} at stored byte {span.stored_start}"
+        check_reference(needed, container.bases, frame_start=span.start, where=where)
+        start, length = needed.reference.start, needed.length
+        if refers_to_itself(needed):
+            return await self.read(container, start, length, is_twin=True)
+        base = container.bases[needed.reference.number - 1]
+        try:
+            return await self.read_base(container.bucket, base, start, length)
+        except MissingBase as error:
+            raise MissingBase(f"{where}: {error}") from None
+
+    async def _decode(
+        self, container: StoredContainer, first: FrameSpan, last: FrameSpan, *, is_twin: bool
+    ) -> dict[int, bytes]:
+        start = first.stored_start
+        stored = memoryview(await container.fetch(start, last.stored_start + last.stored_bytes - start))
+        spans = container.spans(first.start, last.end - first.start)
+        if is_twin:
+            await self._pool.run(partial(_check_no_twins, stored, spans, container.where))
+        bases = await self.for_frames(container, stored, spans)
+        decoded: dict[int, bytes] = {}
+        number = first.number
+        async with contextlib.aclosing(self._pool.decode(stored, spans, container.where, bases)) as bodies:
+            async for body in bodies:
+                decoded[number] = body
+                self._frames.put((container.name, number), body, len(body))
+                number += 1
+        return decoded
+
+    async def _open_cached(self, bucket: str, base: BaseBody) -> StoredContainer | None:
+        path = await asyncio.to_thread(self._cache.find, content_of(base), base.depth)
+        if path is None:
+            return None
+        try:
+            index = await asyncio.to_thread(_read_index, path)
+            bases = read_bases(index.about)
+        except (FormatError, OSError):
+            await asyncio.to_thread(self._cache.forget, path)
+            return None
+        return StoredContainer(
+            name=f"cache:{path.name}",
+            where=f"base {base.key} in the cache",
+            bucket=bucket,
+            spans=index.spans,
+            bases=bases,
+            fetch=lambda first, length: asyncio.to_thread(_read_file, path, first, length),
+            size=base.size,
+            cached=path,
+        )
+
+    async def _open_stored(self, bucket: str, base: BaseBody) -> StoredContainer:
+        key = await self._guard.run(bucket, find(need_of(base)))
+        if key is None:
+            raise MissingBase(
+                f"expected the body of {bucket}/{base.key} ({base.size} bytes, XXH3-128 {base.digest.hex()}), found it "
+                "neither there nor among the hidden bases"
+            )
+        version = base.version if key == base.key else None
+        try:
+            return self.of_object(await self._resolver.resolve(bucket, key, version_id=version))
+        except S3Error as error:
+            if version is None or error.code not in ("NoSuchVersion", "NoSuchKey"):
+                raise
+            return self.of_object(await self._resolver.resolve(bucket, key))
+
+
+def _may_need_base(piece: memoryview) -> bool:
+    """By the byte of its header, which is checked later; so that most frames are looked at once only."""
+    return len(piece) > FRAME_HEADER_BYTES and piece[_PREDICTOR_BYTE] >= _FIRST_WITH_BASE
+
+
+def _check_no_twins(stored: memoryview, spans: Sequence[FrameSpan], where: str) -> None:
+    first = spans[0].stored_start
+    for span in spans:
+        piece = stored[span.stored_start - first :][: span.stored_bytes]
+        if _may_need_base(piece) and refers_to_itself(read_reference(piece, expected=span, where=where)):
+            raise FormatError(
+                f"{where}: expected a base in this body that needs none of it, found one at byte {span.start}"
+            )
+
+
+def _read_file(path: Path, first: int, length: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(first)
+        return file.read(length)
+
+
+def _read_index(path: Path) -> Index:
+    size = path.stat().st_size
+    tail = read_tail(_read_file(path, max(0, size - TRAILER_BYTES), TRAILER_BYTES), object_bytes=size)
+    start = tail.trailer.index_offset
+    index = read_tail(_read_file(path, start, size - start), object_bytes=size).index
+    if index is None:
+        raise FormatError(f"{path.name}: expected an index at stored byte {start}, found none")
+    return index

@@ -1,0 +1,179 @@
+"""Every write and removal of an object goes through here: what it takes the place of may be somebody's base."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from s4weights.codec.errors import FormatError
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.lineage.calls import Commit, NewObject, Occupant, Steps
+from s4weights.proxy.lineage.perform import Performer
+from s4weights.proxy.lineage.protocol import Contended, replace
+from s4weights.proxy.upstream.protocol import NO_CONDITIONS, Conditions, Headers, Stored, Upstream, names_etag
+
+from .occupants import occupant_of
+from .resolve import Resolver
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+NO_CONTAINER: Final = NewObject()
+_ABSENT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "MethodNotAllowed"})  # the last one: a delete marker
+_CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
+# An object that cannot be looked at (its class, its key, our rights) has no ETag to hold it to.
+_UNKNOWN: Final = ""
+
+Gone = Callable[[str, str, Occupant], None]
+"""(bucket, key, what was there): a container that others may need has lost its place."""
+
+
+class Guard:
+    """The protocol of lineage/protocol.py for the objects of clients."""
+
+    def __init__(self, upstream: Upstream, resolver: Resolver) -> None:
+        self.upstream = upstream
+        self._resolver = resolver
+        self._conditional = True
+        self.on_gone: Gone | None = None
+
+    async def run(self, bucket: str, steps: Steps[_T]) -> _T:
+        """Steps that commit nothing."""
+        return await self._performer(bucket).run(steps)
+
+    async def look(self, bucket: str, key: str, version: str | None = None) -> Occupant | None:
+        """What lies there. Raises: S3Error NoSuchBucket; UpstreamError."""
+        try:
+            found = await self._resolver.resolve(bucket, key, version_id=version)
+            return occupant_of(found, by_version=version is not None)
+        except S3Error as error:
+            if error.code in _ABSENT:
+                return None
+            if error.code == "NoSuchBucket":
+                raise
+            _log.debug("%s/%s cannot be looked at: %s", bucket, key, error)
+        except FormatError as error:
+            _log.warning("%s/%s names no bases as it should: %s", bucket, key, error)
+        return Occupant(_UNKNOWN)
+
+    async def replace(
+        self,
+        target: tuple[str, str],
+        new: NewObject,
+        conditions: Conditions | None,
+        commit: Callable[[Conditions | None], Awaitable[Stored]],
+        *,
+        once: bool = False,
+    ) -> Stored:
+        """Make an object visible at target (bucket, key), by commit, as long as what is there is what was seen there.
+
+        conditions: the client's own, of stored ETags. once: commit can be called only once.
+        Raises: S3Error ServiceUnavailable where others write the same key all the time; what commit raises.
+        """
+        bucket, key = target
+        answers: list[Stored] = []
+
+        async def committing(call: Commit) -> bool:
+            return await self._commit(call, conditions or NO_CONDITIONS, commit, answers, once=once)
+
+        steps = replace(key, new, attempts=1) if once else replace(key, new)
+        old = await self._perform(bucket, key, steps, committing)
+        self._tell(bucket, key, old, new)
+        return answers[0]
+
+    async def remove(
+        self, target: tuple[str, str], version: str | None, headers: Headers, *, if_match: str | None = None
+    ) -> Headers:
+        """Remove the object at target, or one version of it. Returns S3's answer headers.
+
+        if_match: the stored ETag that it must have. Raises: S3Error PreconditionFailed.
+        """
+        bucket, key = target
+        answers: list[Headers] = []
+
+        async def committing(call: Commit) -> bool:
+            if if_match is not None and call.seen != if_match:
+                raise S3Error("PreconditionFailed", Condition="If-Match")
+            conditions = None if version is not None or not call.seen else Conditions(if_match=f'"{call.seen}"')
+            try:
+                answers.append(
+                    await self.upstream.delete(
+                        bucket, key, version_id=version, headers=headers, conditions=self._usable(conditions)
+                    )
+                )
+            except S3Error as error:
+                if error.code in _CHANGED and conditions is not None:
+                    return False
+                if error.code == "NotImplemented" and self._usable(conditions) is not None:
+                    self._do_without()
+                    return False
+                raise
+            return True
+
+        old = await self._perform(bucket, key, replace(key, None, version=version), committing)
+        self._tell(bucket, key, old, None)
+        return answers[0]
+
+    async def _perform(
+        self, bucket: str, key: str, steps: Steps[_T], committing: Callable[[Commit], Awaitable[bool]]
+    ) -> _T:
+        try:
+            return await self._performer(bucket).run(steps, committing)
+        except Contended:
+            raise S3Error("ServiceUnavailable", "Others write this key at the same time.", Key=key) from None
+
+    async def _commit(
+        self,
+        call: Commit,
+        asked: Conditions,
+        commit: Callable[[Conditions | None], Awaitable[Stored]],
+        answers: list[Stored],
+        *,
+        once: bool,
+    ) -> bool:
+        is_ours = asked.asks_for_nothing()
+        conditions = self._usable(_narrowed(asked, call.seen))
+        try:
+            answers.append(await commit(conditions))
+        except S3Error as error:
+            if not is_ours or conditions is None:
+                raise
+            if error.code == "NotImplemented" and not once:
+                self._do_without()
+                return False
+            if error.code in _CHANGED:
+                return False
+            raise
+        return True
+
+    def _performer(self, bucket: str) -> Performer:
+        return Performer(self.upstream, bucket, lambda key, version: self.look(bucket, key, version))
+
+    def _usable(self, conditions: Conditions | None) -> Conditions | None:
+        return conditions if self._conditional else None
+
+    def _do_without(self) -> None:
+        _log.warning("the bucket knows no conditional writes: two that meet at one key are not told apart")
+        self._conditional = False
+
+    def _tell(self, bucket: str, key: str, old: Occupant | None, new: NewObject | None) -> None:
+        if old is None or old.content is None or old.version is not None or self.on_gone is None:
+            return
+        if new is None or new.content != old.content:
+            self.on_gone(bucket, key, old)
+
+
+def _narrowed(asked: Conditions, seen: str | None) -> Conditions:
+    """Conditions under which a write takes the place of just what was seen. Raises: S3Error PreconditionFailed."""
+    if seen is None:
+        if asked.if_match is not None:
+            return asked  # the bucket's own answer
+        return dataclasses.replace(asked, if_none_match="*")
+    if asked.if_none_match is not None and asked.if_none_match.strip() == "*":
+        return asked
+    if seen == _UNKNOWN:
+        return asked
+    if asked.if_match is not None and not names_etag(asked.if_match, seen):
+        raise S3Error("PreconditionFailed", Condition="If-Match")
+    return dataclasses.replace(asked, if_match=f'"{seen}"', if_none_match=None)
