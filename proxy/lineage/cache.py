@@ -6,8 +6,10 @@ import logging
 import os
 import threading
 import uuid
+import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from s4weights.codec.types import Buffer
 
@@ -62,7 +64,7 @@ class ContainerCache:
             return None
         path = self._folder / f"{uuid.uuid4().hex}{_PARTIAL}"
         try:
-            return CachedContainer(self, path, path.open("w+b"))
+            return CachedContainer(self, path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError as error:
             _log.warning("container is not cached: %s", error)
             return None
@@ -108,45 +110,42 @@ class ContainerCache:
 class CachedContainer:
     """A container on its way into the cache. Not thread-safe, but for `read` beside `write`."""
 
-    def __init__(self, cache: ContainerCache, path: Path, file: BinaryIO) -> None:
+    def __init__(self, cache: ContainerCache, path: Path, file: int) -> None:
+        """file: a descriptor, which is closed here."""
         self._cache = cache
         self._path = path
-        self._file: BinaryIO | None = file
+        self._file = file
+        self._close: Callable[[], object] | None = weakref.finalize(self, os.close, file)
         self.stored_bytes = 0
 
     def write(self, data: Buffer) -> None:
         """The next stored bytes."""
         self.stored_bytes += len(data)
-        if self._file is None:
+        if self._close is None:
             return
         if not self._cache.may_hold(self.stored_bytes):
             self.drop()
             return
+        view = memoryview(data)
         try:
-            self._file.write(data)
+            while view:
+                view = view[os.write(self._file, view) :]
         except OSError as error:
             _log.warning("container is not cached: %s", error)
             self.drop()
 
     def read(self, start: int, length: int) -> bytes | None:
         """Stored bytes written before; None where they were not kept."""
-        file = self._file
-        if file is None:
+        if self._close is None:
             return None
-        try:
-            file.flush()
-            data = os.pread(file.fileno(), length, start)
-        except (OSError, ValueError):
-            return None
+        data = os.pread(self._file, length, start)
         return data if len(data) == length else None
 
     def keep(self, content: Content, depth: int) -> None:
         """The container is whole, and visible in the bucket."""
-        file, self._file = self._file, None
-        if file is None:
+        if not self._end():
             return
         try:
-            file.close()
             self._cache._keep(self._path, content, depth, self.stored_bytes)
         except OSError as error:
             _log.warning("container is not cached: %s", error)
@@ -154,10 +153,14 @@ class CachedContainer:
 
     def drop(self) -> None:
         """It came to nothing. Harmless after keep."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        if self._end():
             self._path.unlink(missing_ok=True)
+
+    def _end(self) -> bool:
+        close, self._close = self._close, None
+        if close is not None:
+            close()
+        return close is not None
 
 
 def _depth(name: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from s4weights.codec.bases import BasePlanner, BaseTable
-from s4weights.codec.container import HEADER_BYTES, BaseBody, FrameSpan, depth_on
+from s4weights.codec.container import HEADER_BYTES, BaseBody, FrameSpan, depth_on, make_header
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame
 from s4weights.proxy.errors import S3Error, UpstreamError
@@ -55,6 +55,8 @@ class BasedBody:
         self._reader = bases
         self._bucket, self.key = target
         self._cached = cached
+        if cached is not None:
+            cached.write(make_header())
         tables = []
         if self._found is not None and self._found.tail is not None and self._found.tail.index is not None:
             rows = self._found.tail.index.about.get("segments")

@@ -61,8 +61,6 @@ class BodyEncoder:
         kept, self._kept = self._kept, []
         for stored in kept:
             await writer.write(stored)
-        if self._based is not None:
-            await self._based.keep(kept[:1])
 
     async def finish(self, conditions: Conditions | None = None) -> Stored:
         """Make the object visible. After `seal` and `commit`; again where an UpstreamError came."""

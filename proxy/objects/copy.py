@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from s4weights.codec.container import read_bases
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.calls import Need, NewObject, Occupant
 from s4weights.proxy.lineage.protocol import copy_needs, unclaim
@@ -9,7 +12,15 @@ from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
 from .guard import NO_CONTAINER, Guard
 from .occupants import occupant_of
+from .parts import CopiedBody
+from .put import put_object
+from .read import read_object
+from .store import Store
 from .types import MARKER, MARKER_CONTAINER, LogicalObject
+
+_INHERITED: Final = frozenset(
+    {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
+)
 
 
 async def copy_object(
@@ -31,15 +42,20 @@ async def copy_object(
         headers = {**headers, MARKER: marker} if marker else headers
 
     async def copy(stored_conditions: Conditions | None) -> Stored:
-        return await guard.upstream.copy(
-            (source.bucket, source.key),
-            target,
-            headers,
-            replace=replace,
-            source_if_match=source.stored.etag,
-            source_version_id=source.version_id,
-            conditions=stored_conditions,
-        )
+        try:
+            return await guard.upstream.copy(
+                (source.bucket, source.key),
+                target,
+                headers,
+                replace=replace,
+                source_if_match=source.stored.etag,
+                source_version_id=source.version_id,
+                conditions=stored_conditions,
+            )
+        except S3Error as error:
+            if error.code == "PreconditionFailed" and await _has_changed(guard, source):
+                raise SourceChanged from None
+            raise
 
     there = occupant_of(source)
     if source.tail is None:
@@ -52,8 +68,43 @@ async def copy_object(
         raise
 
 
+def depends_on_others(source: LogicalObject) -> bool:
+    """Whether an object can be read only where its bases are. source: with its index."""
+    return source.tail is not None and source.tail.index is not None and bool(read_bases(source.tail.index.about))
+
+
+async def write_anew(
+    store: Store,
+    source: LogicalObject,
+    target: tuple[str, str],
+    headers: Headers,
+    conditions: Conditions | None,
+    *,
+    replace: bool,
+) -> Stored:
+    """A copy in another bucket: its body passes here, since its bases are not there."""
+    if not replace:
+        kept = {name: value for name, value in source.info.headers.items() if name in _INHERITED}
+        kept |= {name: value for name, value in source.info.headers.items() if name.startswith("x-amz-meta-")}
+        headers = {**kept, **headers}
+    body = CopiedBody(read_object(store, source, 0, source.info.size))
+    return await put_object(store, target, body, source.info.size, headers, conditions)
+
+
+class SourceChanged(S3Error):
+    """The source was overwritten since it was looked up."""
+
+    def __init__(self) -> None:
+        super().__init__("PreconditionFailed", Condition="x-amz-copy-source-If-Match")
+
+
+async def _has_changed(guard: Guard, source: LogicalObject) -> bool:
+    now = await guard.look(source.bucket, source.key, source.version_id)
+    return now is None or now.etag != source.stored.etag
+
+
 async def _pinned(guard: Guard, source: LogicalObject, there: Occupant, target: tuple[str, str]) -> tuple[Need, ...]:
     needs = await guard.run(target[0], copy_needs(source.key, there, target[1], version=source.version_id))
     if needs is None:
-        raise S3Error("PreconditionFailed", Condition="x-amz-copy-source-If-Match")
+        raise SourceChanged
     return needs

@@ -137,7 +137,7 @@ class Guard:
         try:
             answers.append(await commit(conditions))
         except S3Error as error:
-            if not is_ours or conditions is None:
+            if not is_ours or conditions is None or type(error) is not S3Error:
                 raise
             if error.code == "NotImplemented" and not once:
                 self._do_without()

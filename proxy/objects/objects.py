@@ -29,7 +29,7 @@ from s4weights.proxy.upstream.protocol import (
 
 from .bases import Bases
 from .codec_pool import CodecPool
-from .copy import copy_object
+from .copy import copy_object, depends_on_others, write_anew
 from .delete import delete_object
 from .guard import Guard
 from .journal import Journal
@@ -153,6 +153,8 @@ class Objects:
     ) -> Stored:
         """Copy on the bucket's side, without a byte of the body passing here."""
         asked = await self._stored_conditions(bucket, key, conditions)
+        if bucket != source.bucket and depends_on_others(source):
+            return await write_anew(self.store, source, (bucket, key), headers, asked, replace=replace)
         stored = await copy_object(self.store.guard, source, (bucket, key), headers, asked, replace=replace)
         if not source.is_container:
             return stored
