@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from .. import _native
 from ..errors import ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
-from ..types import NO_GRID, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
+from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
-from .payload import better_untyped, check_layout, decode_untyped, encode_untyped, raw_payload
+from .payload import better_untyped, check_base, check_layout, decode_untyped, encode_untyped, raw_payload
 
 # The first word of a kernel's message is its kind of fault.
 _FAULTS: Final[dict[str, type[FormatError]]] = {
@@ -29,19 +30,26 @@ class NativeEngine:
         self._huffman = huffman
 
     def encode(
-        self, data: Buffer, element: ElementType, *, grid: Grid = NO_GRID, level: Level = Level.BALANCED
+        self,
+        data: Buffer,
+        element: ElementType,
+        *,
+        grid: Grid = NO_GRID,
+        level: Level = Level.BALANCED,
+        bases: Sequence[Base] = (),
     ) -> EncodedPayload:
         """See Engine."""
         if element is ElementType.BYTES:
-            return encode_untyped(data, level)
+            return encode_untyped(data, level, bases)
+        offered: list[tuple[int, object]] = [(one.kind, one.data) for one in bases]
         coded = _native.encode_payload(
-            data, element.width, element.octave_bits, grid.columns, grid.column, level.value, self._huffman
+            data, element.width, element.octave_bits, grid.columns, grid.column, level.value, self._huffman, offered
         )
         if coded is None:
             return better_untyped(raw_payload(data, element), data, element, level)
-        predicted, rotation, modes, payload = coded
+        predictor, base, layout, modes, payload = coded
         typed = EncodedPayload(
-            element, Predictor(predicted), Layout(1 + rotation), tuple(Mode(mode) for mode in modes), payload
+            element, Predictor(predictor), Layout(layout), tuple(Mode(mode) for mode in modes), payload, base
         )
         return better_untyped(typed, data, element, level)
 
@@ -53,28 +61,24 @@ class NativeEngine:
         layout: Layout,
         planes: int,
         logical_bytes: int,
+        base: Buffer | None = None,
     ) -> bytes:
         """See Engine."""
         check_layout(element, predictor, layout, planes, logical_bytes)
-        if element is ElementType.BYTES:
-            return decode_untyped(payload, logical_bytes)
+        check_base(predictor, logical_bytes, base)
+        if element is ElementType.BYTES and layout is not Layout.RAW:
+            return decode_untyped(payload, logical_bytes, base)
         try:
             return _native.decode_payload(
-                payload, element.width, element.octave_bits, layout.rotation, bool(predictor), logical_bytes
+                payload, element.width, element.octave_bits, predictor, layout, logical_bytes, base
             )
         except ValueError as error:
             kind, _, text = str(error).partition(": ")
             raise _FAULTS.get(kind, FormatError)(text) from None
 
-    def decodes_to(self, coded: EncodedPayload, data: Buffer) -> bool:
+    def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
         """See Engine."""
-        if coded.element is ElementType.BYTES:
-            return decode_untyped(coded.payload, len(data)) == data
-        return _native.verify_payload(
-            coded.payload,
-            coded.element.width,
-            coded.element.octave_bits,
-            coded.layout.rotation,
-            bool(coded.predictor),
-            data,
-        )
+        if coded.element is ElementType.BYTES and coded.layout is not Layout.RAW:
+            return decode_untyped(coded.payload, len(data), base) == data
+        width, octave_bits = coded.element.width, coded.element.octave_bits
+        return _native.verify_payload(coded.payload, width, octave_bits, coded.predictor, coded.layout, data, base)
