@@ -11,13 +11,13 @@ BLOCK = 65_536
 
 
 def decode_payload(
-    payload: bytes, element: ElementType, predictor: Predictor, layout: Layout, n: int, base: bytes = b""
+    payload: bytes, element: ElementType, predictor: Predictor, layout: Layout, n: int, other: bytes = b""
 ) -> bytes:
-    """Sections 2.2 and 2.3. payload: behind the reference. n: elements. base: of which it is predicted."""
+    """Sections 2.2 and 2.3. payload: behind the reference. n: elements. other: those that it is predicted from."""
     width = element.width
     if layout is Layout.RAW:
         assert not payload
-        return b"".join(_from_base(0, element, predictor, word) for word in _words(base, len(base) // n))
+        return b"".join(_from_base(0, element, predictor, word) for word in _words(other, len(other) // n))
     at, sizes = 0, []
     columns = column = base = 0
     if predictor is Predictor.LEVELS:
@@ -46,10 +46,10 @@ def decode_payload(
             word = unturned & (1 << bits - 16) - 1 | top % 65_536 << bits - 16
             turn = 1
         out += _left(word, bits - turn, bits).to_bytes(width, "little")
-    if not base:
+    if not other:
         return bytes(out)
-    pairs = zip(_words(out, width), _words(base, len(base) // n), strict=True)
-    return b"".join(_from_base(word, element, predictor, other) for word, other in pairs)
+    pairs = zip(_words(out, width), _words(other, len(other) // n), strict=True)
+    return b"".join(_from_base(word, element, predictor, one) for word, one in pairs)
 
 
 def _words(data: bytes | bytearray, width: int) -> list[int]:

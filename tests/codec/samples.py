@@ -36,7 +36,8 @@ def pack(
     others = dict(bases or {})
     encoder = Encoder(bases=[base_body(key, other) for key, other in others.items()])
     tables = [
-        BaseTable.of_rows(number, len(other), pack(other)[1].segments) for number, other in enumerate(others.values(), 1)
+        BaseTable.of_rows(number, len(other), pack(other)[1].segments)
+        for number, other in enumerate(others.values(), 1)
     ]
     planner = BasePlanner(tables, size=len(body), twins=twins)
     out: list[Buffer] = [encoder.start()]

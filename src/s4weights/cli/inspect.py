@@ -25,8 +25,8 @@ def add_parser(commands: Any) -> None:
         "inspect",
         help="what a container or a checkpoint is made of",
         description="Show every tensor of FILE: type, bytes, stored bytes, ratio, how it is predicted (in brackets from which "
-        "base; 0: the file itself), and how its planes are stored, the highest first. A file that is no container is encoded and "
-        "shown as it would be stored.",
+        "base; 0: the file itself), and how its planes are stored, the highest first. A file that is no container is encoded, "
+        "and shown as it would be stored.",
         epilog="examples:\n  s4weights inspect model.safetensors.s4w\n  s4weights inspect model.safetensors --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
