@@ -7,11 +7,14 @@
 #include <malloc.h>
 #endif
 
+#include <deque>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "buffers.hpp"
 #include "core/crc32c.hpp"
 #include "core/payload.hpp"
 #include "core/simd.hpp"
@@ -21,58 +24,10 @@ using namespace nb::literals;
 
 namespace {
 
-using Bytes = std::span<const std::uint8_t>;
-
-// Any C-contiguous buffer, held without a copy as long as this lives.
-class View {
- public:
-  explicit View(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_C_CONTIGUOUS) != 0) throw nb::python_error();
-  }
-  ~View() { PyBuffer_Release(&view_); }
-  View(const View&) = delete;
-  View& operator=(const View&) = delete;
-  Bytes bytes() const { return {static_cast<const std::uint8_t*>(view_.buf), static_cast<std::size_t>(view_.len)}; }
-
- private:
-  Py_buffer view_{};
-};
-
-// A writable C-contiguous buffer.
-class Room {
- public:
-  explicit Room(nb::handle object) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) throw nb::python_error();
-  }
-  ~Room() { PyBuffer_Release(&view_); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  std::span<std::uint8_t> bytes() const {
-    return {static_cast<std::uint8_t*>(view_.buf), static_cast<std::size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_{};
-};
-
-// A bytes object that is filled before anybody else sees it.
-struct Output {
-  explicit Output(std::size_t size)
-      : object(nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)))) {
-    if (!object.is_valid()) throw nb::python_error();
-  }
-  std::span<std::uint8_t> bytes() {
-    return {reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(object.ptr())), nb::len(object)};
-  }
-  // The first bytes only; the others are given back.
-  nb::bytes cut(std::size_t size) {
-    PyObject* raw = object.release().ptr();
-    if (_PyBytes_Resize(&raw, static_cast<Py_ssize_t>(size)) != 0) throw nb::python_error();
-    object = nb::steal<nb::bytes>(raw);
-    return object;
-  }
-  nb::bytes object;
-};
+using s4::Bytes;
+using s4::Output;
+using s4::Room;
+using s4::View;
 
 void check_width(std::size_t width, std::size_t bytes) {
   if (width != 1 && width != 2 && width != 4 && width != 8) {
@@ -130,16 +85,98 @@ s4::Level level_of(const std::string& name) {
   throw nb::value_error("level: expected fast, balanced or small");
 }
 
-void check_layout(const s4::PayloadLayout& layout, std::size_t bytes) {
-  check_width(layout.width, bytes);
-  const std::size_t octave = layout.octave_bits;
-  if (octave != 0 && ((octave != 5 && octave != 8 && octave != 11) || layout.width == 1)) {
+void check_element(std::size_t width, std::size_t octave_bits, std::size_t bytes) {
+  check_width(width, bytes);
+  if (octave_bits != 0 && ((octave_bits != 5 && octave_bits != 8 && octave_bits != 11) || width == 1)) {
     throw nb::value_error("octave_bits: expected 0, or 5, 8 or 11 and more than one byte an element");
   }
-  const bool rotated = layout.octave_bits != 0 ? layout.rotation >= 1 && layout.rotation <= 4 : layout.rotation == 0;
-  if (!rotated) throw nb::value_error("rotation: expected 1 to 4 for floats, else 0");
-  if (layout.predicted && layout.octave_bits == 0) throw nb::value_error("predicted: expected floats");
 }
+
+bool is_bf16(std::size_t width, std::size_t octave_bits) { return width == 2 && octave_bits == 8; }
+bool is_fp32(std::size_t width, std::size_t octave_bits) { return width == 4 && octave_bits == 8; }
+
+// What a frame header says, checked, and the base that it needs, held as long as this lives.
+class Decoding {
+ public:
+  Decoding(std::size_t width, std::size_t octave_bits, unsigned predictor, unsigned layout, std::size_t frame_bytes,
+           nb::handle base)
+      : layout_{width, octave_bits, layout == 0 ? 0U : layout - 1U, s4::Predictor::kNone}, copy_(layout == 0) {
+    check_element(width, octave_bits, frame_bytes);
+    if (predictor > static_cast<unsigned>(s4::Predictor::kWidened)) {
+      throw nb::value_error("predictor: expected 0 to 5");
+    }
+    layout_.predictor = s4::Predictor{static_cast<std::uint8_t>(predictor)};
+    if (!element_fits()) throw nb::value_error("predictor: expected one for these elements");
+    if (!layout_fits(layout)) throw nb::value_error("layout: expected one for these elements and their predictor");
+    if (!base.is_none()) base_.emplace(base);
+    const std::size_t expected =
+        s4::needs_base(layout_.predictor) ? frame_bytes / width * s4::base_width(layout_.predictor, width) : 0;
+    const std::size_t found = base_ ? base_->bytes().size() : 0;
+    if (found != expected) {
+      const std::string text = "lengths: base: expected " + std::to_string(expected) + " bytes, found ";
+      throw nb::value_error((text + std::to_string(found)).c_str());
+    }
+    if (base_) layout_.base = base_->bytes().data();
+  }
+
+  // The frame is what is predicted: its payload is empty.
+  bool copy() const noexcept { return copy_; }
+  const s4::PayloadLayout& layout() const noexcept { return layout_; }
+
+ private:
+  // Source: docs/format.md, sections 2.3 and 2.2.
+  bool element_fits() const noexcept {
+    switch (layout_.predictor) {
+      case s4::Predictor::kLevels: return layout_.octave_bits != 0;
+      case s4::Predictor::kNarrowed: return is_bf16(layout_.width, layout_.octave_bits);
+      case s4::Predictor::kWidened: return is_fp32(layout_.width, layout_.octave_bits);
+      default: return true;
+    }
+  }
+
+  bool layout_fits(unsigned layout) const noexcept {
+    const bool floats = layout_.octave_bits != 0;
+    switch (layout_.predictor) {
+      case s4::Predictor::kXor:
+      case s4::Predictor::kNarrowed: return layout == 0 || layout == (floats ? 2U : 1U);
+      case s4::Predictor::kDifference:
+      case s4::Predictor::kWidened: return layout == 1;
+      default: return floats ? layout >= 2 && layout <= 5 : layout == 1;
+    }
+  }
+
+  s4::PayloadLayout layout_;
+  bool copy_;
+  std::optional<View> base_;
+};
+
+// The bases that a frame is offered, held as long as this lives.
+class Offered {
+ public:
+  Offered(const nb::list& bases, std::size_t frame_bytes, std::size_t width, std::size_t octave_bits) {
+    for (const nb::handle one : bases) {
+      unsigned kind = 0;
+      if (!nb::isinstance<nb::tuple>(one) || nb::len(one) != 2 || !nb::try_cast(one[0], kind)) {
+        throw nb::value_error("bases: expected pairs of kind and elements");
+      }
+      const Bytes elements = views_.emplace_back(one[1]).bytes();
+      if (kind > 2 || (kind == 1 && !is_bf16(width, octave_bits)) || (kind == 2 && !is_fp32(width, octave_bits))) {
+        throw nb::value_error("bases: expected kind 0, or 1 for bf16, or 2 for fp32");
+      }
+      const std::size_t expected = kind == 0 ? frame_bytes : kind == 1 ? 2 * frame_bytes : frame_bytes / 2;
+      if (elements.size() != expected) {
+        const std::string text = "bases: expected " + std::to_string(expected) + " bytes, found ";
+        throw nb::value_error((text + std::to_string(elements.size())).c_str());
+      }
+      bases_.push_back({s4::BaseKind{static_cast<std::uint8_t>(kind)}, elements.data()});
+    }
+  }
+  std::span<const s4::Base> bases() const noexcept { return bases_; }
+
+ private:
+  std::deque<View> views_;
+  std::vector<s4::Base> bases_;
+};
 
 std::uint32_t crc32c(nb::handle data, std::uint32_t initial) {
   const View view(data);
@@ -147,90 +184,105 @@ std::uint32_t crc32c(nb::handle data, std::uint32_t initial) {
   return s4::crc32c(view.bytes(), initial);
 }
 
-s4::FrameInput frame_input(Bytes bytes, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
-                           std::uint32_t column, const std::string& level, bool huffman) {
-  check_layout({width, octave_bits, octave_bits != 0 ? 1U : 0U, false}, bytes.size());
-  if (columns != 0 && column >= columns) throw nb::value_error("column: expected one of columns");
-  return {bytes, width, octave_bits, {columns, column}, {level_of(level), huffman}};
-}
+// A frame to encode, with everything that is known of it, held as long as this lives.
+class Encoding {
+ public:
+  Encoding(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns, std::uint32_t column,
+           const std::string& level, bool huffman, const nb::list& bases)
+      : frame_(frame),
+        offered_(bases, frame_.bytes().size(), width, octave_bits),
+        input_{frame_.bytes(), width, octave_bits, {columns, column}, {level_of(level), huffman}, offered_.bases()} {
+    check_element(width, octave_bits, frame_.bytes().size());
+    if (columns != 0 && column >= columns) throw nb::value_error("column: expected one of columns");
+  }
 
-std::vector<int> modes_of(const s4::EncodedPayload& result, std::size_t width) {
-  std::vector<int> modes;
-  for (std::size_t k = 0; k < width; ++k) modes.push_back(static_cast<int>(result.modes[k]));
-  return modes;
-}
+  bool empty() const noexcept { return input_.bytes.empty(); }
+  std::size_t bound_bytes() const noexcept { return s4::encode_bound_bytes(input_.bytes.size(), input_.width); }
+
+  s4::EncodedPayload to(std::span<std::uint8_t> room) const {
+    const nb::gil_scoped_release released;
+    return s4::encode_payload(input_, room, workspace());
+  }
+
+  // payload: bytes, or their number.
+  nb::object described(const s4::EncodedPayload& result, nb::handle payload) const {
+    std::vector<int> modes;
+    for (std::size_t k = 0; k < input_.width && !result.copy; ++k) modes.push_back(static_cast<int>(result.modes[k]));
+    const s4::Candidate& how = result.candidate;
+    const nb::object base = s4::needs_base(how.predictor) ? nb::object(nb::int_(how.base)) : nb::none();
+    return nb::make_tuple(static_cast<int>(how.predictor), base, result.copy ? 0 : 1 + how.rotation, modes, payload);
+  }
+
+ private:
+  View frame_;
+  Offered offered_;
+  s4::FrameInput input_;
+};
 
 nb::object encode_payload(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
-                          std::uint32_t column, const std::string& level, bool huffman) {
-  const View view(frame);
-  const s4::FrameInput input = frame_input(view.bytes(), width, octave_bits, columns, column, level, huffman);
-  if (input.bytes.empty()) return nb::none();
-  Output out(s4::encode_bound_bytes(input.bytes.size(), width));
-  const auto room = out.bytes();
-  s4::EncodedPayload result;
-  {
-    const nb::gil_scoped_release released;
-    result = s4::encode_payload(input, room, workspace());
-  }
-  if (result.bytes == 0) return nb::none();
-  return nb::make_tuple(result.predicted, result.rotation, modes_of(result, width), out.cut(result.bytes));
+                          std::uint32_t column, const std::string& level, bool huffman, const nb::list& bases) {
+  const Encoding encoding(frame, width, octave_bits, columns, column, level, huffman, bases);
+  if (encoding.empty()) return nb::none();
+  Output out(encoding.bound_bytes());
+  const s4::EncodedPayload result = encoding.to(out.bytes());
+  if (result.bytes == 0 && !result.copy) return nb::none();
+  return encoding.described(result, out.cut(result.bytes));
 }
 
 nb::object encode_payload_into(nb::handle frame, std::size_t width, std::size_t octave_bits, std::uint32_t columns,
-                               std::uint32_t column, const std::string& level, bool huffman, nb::handle out) {
-  const View view(frame);
+                               std::uint32_t column, const std::string& level, bool huffman, const nb::list& bases,
+                               nb::handle out) {
+  const Encoding encoding(frame, width, octave_bits, columns, column, level, huffman, bases);
   const Room room(out);
-  const s4::FrameInput input = frame_input(view.bytes(), width, octave_bits, columns, column, level, huffman);
-  if (input.bytes.empty()) return nb::none();
-  const std::size_t bound = s4::encode_bound_bytes(input.bytes.size(), width);
-  if (room.bytes().size() < bound) {
-    throw nb::value_error(("out: expected room for " + std::to_string(bound) + " bytes").c_str());
+  if (encoding.empty()) return nb::none();
+  if (room.bytes().size() < encoding.bound_bytes()) {
+    throw nb::value_error(("out: expected room for " + std::to_string(encoding.bound_bytes()) + " bytes").c_str());
   }
-  s4::EncodedPayload result;
-  {
-    const nb::gil_scoped_release released;
-    result = s4::encode_payload(input, room.bytes(), workspace());
-  }
-  if (result.bytes == 0) return nb::none();
-  return nb::make_tuple(result.predicted, result.rotation, modes_of(result, width), result.bytes);
+  const s4::EncodedPayload result = encoding.to(room.bytes());
+  if (result.bytes == 0 && !result.copy) return nb::none();
+  return encoding.described(result, nb::int_(result.bytes));
 }
 
-void decode_to(Bytes payload, const s4::PayloadLayout& layout, std::span<std::uint8_t> frame) {
+void decode_to(Bytes payload, const Decoding& decoding, std::span<std::uint8_t> frame) {
+  if (decoding.copy() && !payload.empty()) {
+    throw nb::value_error("lengths: expected no payload of a frame that is its base");
+  }
   s4::PayloadFault fault;
   {
     const nb::gil_scoped_release released;
-    fault = s4::decode_payload(payload, layout, frame, workspace());
+    if (decoding.copy()) return s4::copy_base(decoding.layout().predictor, decoding.layout().base, frame);
+    fault = s4::decode_payload(payload, decoding.layout(), frame, workspace());
   }
   if (fault.error != s4::PayloadError::kNone) throw nb::value_error(describe(fault).c_str());
 }
 
-nb::bytes decode_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
-                         bool predicted, std::size_t logical_bytes) {
+nb::bytes decode_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, unsigned predictor,
+                         unsigned layout, std::size_t logical_bytes, nb::handle base) {
   const View view(payload);
-  const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
-  check_layout(layout, logical_bytes);
+  const Decoding decoding(width, octave_bits, predictor, layout, logical_bytes, base);
   Output out(logical_bytes);
-  decode_to(view.bytes(), layout, out.bytes());
+  decode_to(view.bytes(), decoding, out.bytes());
   return out.object;
 }
 
-void decode_payload_into(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
-                         bool predicted, nb::handle out) {
+void decode_payload_into(nb::handle payload, std::size_t width, std::size_t octave_bits, unsigned predictor,
+                         unsigned layout, nb::handle out, nb::handle base) {
   const View view(payload);
   const Room room(out);
-  const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
-  check_layout(layout, room.bytes().size());
-  decode_to(view.bytes(), layout, room.bytes());
+  const Decoding decoding(width, octave_bits, predictor, layout, room.bytes().size(), base);
+  decode_to(view.bytes(), decoding, room.bytes());
 }
 
-bool verify_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, std::size_t rotation,
-                    bool predicted, nb::handle frame) {
+bool verify_payload(nb::handle payload, std::size_t width, std::size_t octave_bits, unsigned predictor, unsigned layout,
+                    nb::handle frame, nb::handle base) {
   const View view(payload);
   const View logical(frame);
-  const s4::PayloadLayout layout{width, octave_bits, rotation, predicted};
-  check_layout(layout, logical.bytes().size());
+  const Decoding decoding(width, octave_bits, predictor, layout, logical.bytes().size(), base);
   const nb::gil_scoped_release released;
-  return s4::verify_payload(view.bytes(), layout, logical.bytes(), workspace());
+  if (!decoding.copy()) return s4::verify_payload(view.bytes(), decoding.layout(), logical.bytes(), workspace());
+  const bool wider = decoding.layout().predictor == s4::Predictor::kNarrowed;
+  const s4::Base whole{wider ? s4::BaseKind::kWider : s4::BaseKind::kSame, decoding.layout().base};
+  return view.bytes().empty() && s4::equals_base(whole, logical.bytes());
 }
 
 bool keep_freed_memory(int bytes) {
@@ -257,25 +309,28 @@ NB_MODULE(_native, m) {
   m.def("crc32c", &crc32c, "data"_a, "initial"_a = 0, "CRC32C (RFC 3720); initial continues an earlier one.");
   m.def(
       "encode_payload", &encode_payload, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a, "level"_a,
-      "huffman"_a,
+      "huffman"_a, "bases"_a,
       nb::sig("def encode_payload(frame: object, width: int, octave_bits: int, columns: int, column: int, level: str, "
-              "huffman: bool) "
-              "-> tuple[bool, int, list[int], bytes] | None"),
-      "(predicted, rotation, modes, payload) of a frame, or None where it is not smaller.");
-  m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
-        "logical_bytes"_a, "The frame. Raises ValueError on damage.");
+              "huffman: bool, bases: list[tuple[int, object]]) "
+              "-> tuple[int, int | None, int, list[int], bytes] | None"),
+      "(predictor, number of its base, layout, modes, payload) of a frame, or None where it is not smaller. bases: "
+      "kind and elements. Layout 0: the frame is what the base predicts, and the payload empty.");
+  m.def("decode_payload", &decode_payload, "payload"_a, "width"_a, "octave_bits"_a, "predictor"_a, "layout"_a,
+        "logical_bytes"_a, "base"_a = nb::none(),
+        "The frame. base: as many elements, where the predictor needs them. Raises ValueError on damage.");
   m.def("encode_bound_bytes", &s4::encode_bound_bytes, "frame_bytes"_a, "width"_a,
         "Room that encode_payload_into needs.");
   m.def("encode_payload_into", &encode_payload_into, "frame"_a, "width"_a, "octave_bits"_a, "columns"_a, "column"_a,
-        "level"_a, "huffman"_a, "out"_a,
+        "level"_a, "huffman"_a, "bases"_a, "out"_a,
         nb::sig("def encode_payload_into(frame: object, width: int, octave_bits: int, columns: int, column: int, "
-                "level: str, huffman: bool, out: object) -> tuple[bool, int, list[int], int] | None"),
+                "level: str, huffman: bool, bases: list[tuple[int, object]], out: object) "
+                "-> tuple[int, int | None, int, list[int], int] | None"),
         "encode_payload into out; the last member is the payload's length.");
-  m.def("decode_payload_into", &decode_payload_into, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a,
-        "predicted"_a, "out"_a,
+  m.def("decode_payload_into", &decode_payload_into, "payload"_a, "width"_a, "octave_bits"_a, "predictor"_a, "layout"_a,
+        "out"_a, "base"_a = nb::none(),
         "decode_payload into out, which is the whole frame. Its bytes are undefined after an error.");
-  m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "rotation"_a, "predicted"_a,
-        "frame"_a, "Whether the payload decodes to just this frame.");
+  m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "predictor"_a, "layout"_a,
+        "frame"_a, "base"_a = nb::none(), "Whether the payload decodes to just this frame.");
   m.def("keep_freed_memory", &keep_freed_memory, "bytes"_a,
         "For the whole process: give memory back to the system only beyond this, an arena. False where it cannot be "
         "set.");

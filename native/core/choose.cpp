@@ -47,53 +47,74 @@ class Chooser {
   }
 
   void choose(FrameCode& best) {
+    choose_alone(best);
+    choose_bases(best);
+  }
+
+ private:
+  void choose_alone(FrameCode& best) {
     const bool floats = input_.octave_bits != 0;
-    std::uint64_t least = UINT64_MAX;
-    Levels none;
+    const Levels none;
     if (!floats || input_.effort.level == Level::kFast) {
-      try_candidate(false, floats ? 1 : 0, none, least, best);
+      try_candidate({Predictor::kNone, floats ? 1U : 0U}, none, best);
       return;
     }
     const bool doubles = input_.width == 8;
     const std::size_t last = input_.effort.level == Level::kSmall || doubles ? 3 : 0;
     const std::size_t first = doubles && input_.effort.level == Level::kBalanced ? 3 : 0;
-    if (first == 0) try_candidate(false, 1, none, least, best);
-    try_shifts(none, std::max<std::size_t>(first, 1), last, least, best);
+    if (first == 0) try_candidate({Predictor::kNone, 1}, none, best);
+    try_shifts(none, std::max<std::size_t>(first, 1), last, best);
     Levels levels;
     const Floats frame{input_.bytes.data(), input_.elements(), input_.width, input_.octave_bits};
     const std::size_t max_products = input_.effort.level == Level::kSmall ? kMaxProducts : kBalancedProducts;
     if (input_.grid.columns == 0 || !make_levels(frame, input_.grid, max_products, levels)) return;
-    if (first == 0) try_candidate(true, 1, levels, least, best);
+    if (first == 0) try_candidate({Predictor::kLevels, 1}, levels, best);
     if (input_.effort.level == Level::kBalanced && !doubles) {
-      if (levels.products != 0) try_shifts(levels, 2, 2, least, best);
+      if (levels.products != 0) try_shifts(levels, 2, 2, best);
       return;
     }
-    try_shifts(levels, std::max<std::size_t>(first, 1), last, least, best);
+    try_shifts(levels, std::max<std::size_t>(first, 1), last, best);
   }
 
- private:
+  void choose_bases(FrameCode& best) {
+    const Levels none;
+    const std::size_t rotation = input_.octave_bits != 0 ? 1 : 0;
+    for (std::size_t k = 0; k < input_.bases.size(); ++k) {
+      switch (input_.bases[k].kind) {
+        case BaseKind::kSame:
+          try_candidate({Predictor::kXor, rotation, k}, none, best);
+          try_candidate({Predictor::kDifference, 0, k}, none, best);
+          break;
+        case BaseKind::kWider: try_candidate({Predictor::kNarrowed, rotation, k}, none, best); break;
+        case BaseKind::kNarrower: try_candidate({Predictor::kWidened, 0, k}, none, best); break;
+      }
+    }
+  }
+
   // Rotations by 1 + j bits, their bases moved so that the exponent's top j bits are seldom set.
-  void try_shifts(const Levels& levels, std::size_t first, std::size_t last, std::uint64_t& least, FrameCode& best) {
+  void try_shifts(const Levels& levels, std::size_t first, std::size_t last, FrameCode& best) {
     if (first > last) return;
     const Counts tops = top_bytes(levels);
     for (std::size_t j = first; j <= last; ++j) {
       Levels moved = levels;
       moved.base = static_cast<std::uint16_t>(levels.base + 256 * best_window(tops, std::size_t{256} >> j).start);
-      try_candidate(true, 1 + j, moved, least, best);
+      try_candidate({Predictor::kLevels, 1 + j}, moved, best);
     }
   }
 
   Counts top_bytes(const Levels& levels) {
-    split_sample(levels, 1, true);
+    split_sample({Predictor::kLevels, 1}, levels);
     Counts counts{};
     add_histogram({room_.data() + (input_.width - 1) * runs_.size(), runs_.size()}, counts);
     return counts;
   }
 
-  void split_sample(const Levels& levels, std::size_t rotation, bool predicted) {
+  void split_sample(const Candidate& candidate, const Levels& levels) {
     std::optional<Prediction> prediction;
-    if (predicted) prediction.emplace(levels.view(), input_.grid, input_.octave_bits);
-    const PlaneLayout layout{input_.width, rotation, predicted ? &*prediction : nullptr};
+    if (candidate.predictor == Predictor::kLevels) {
+      prediction.emplace(levels.view(), input_.grid, input_.octave_bits);
+    }
+    const PlaneLayout layout = planes_layout(input_, candidate, prediction ? &*prediction : nullptr);
     PlanePointers planes{};
     for (std::size_t i = 0; i < runs_.starts.size(); ++i) {
       for (std::size_t k = 0; k < input_.width; ++k) planes[k] = room_.data() + k * runs_.size() + i * runs_.run;
@@ -102,12 +123,13 @@ class Chooser {
     }
   }
 
-  // levels: of a predicted one; without rows and columns its base only.
-  void try_candidate(bool predicted, std::size_t rotation, const Levels& levels, std::uint64_t& least,
-                     FrameCode& best) {
-    split_sample(levels, rotation, predicted);
+  // levels: of one that predicts them; without rows and columns their base only.
+  void try_candidate(const Candidate& candidate, const Levels& levels, FrameCode& best) {
+    split_sample(candidate, levels);
     const std::size_t n = input_.elements();
-    std::uint64_t estimate = predicted ? 12 : 0;
+    std::uint64_t estimate = 0;
+    if (candidate.predictor == Predictor::kLevels) estimate = kPredictorBytes;
+    if (needs_base(candidate.predictor)) estimate = kReferenceBytes;
     if (levels.size() != 0) estimate += levels.size() + 16;
     for (std::size_t k = 0; k < input_.width; ++k) {
       Counts counts{};
@@ -115,10 +137,9 @@ class Chooser {
       choose_plane_code(counts, n, input_.effort, tried_[k]);
       estimate += tried_[k].estimate + 8;
     }
-    if (estimate >= least) return;
-    least = estimate;
-    best.predicted = predicted;
-    best.rotation = rotation;
+    if (estimate >= least_) return;
+    least_ = estimate;
+    best.candidate = candidate;
     best.levels = levels;
     for (std::size_t k = 0; k < input_.width; ++k) best.planes[k] = tried_[k];
   }
@@ -127,9 +148,18 @@ class Chooser {
   SampleRuns runs_;
   std::vector<std::uint8_t> room_;  // the sample's planes
   std::array<PlaneCode, kMaxPlanes> tried_;
+  std::uint64_t least_ = UINT64_MAX;
 };
 
 }  // namespace
+
+PlaneLayout planes_layout(const FrameInput& input, const Candidate& candidate, const Prediction* levels) noexcept {
+  PlaneLayout layout{input.width, candidate.rotation, levels};
+  if (needs_base(candidate.predictor)) {
+    layout.base = {candidate.predictor, input.octave_bits != 0, input.bases[candidate.base].elements};
+  }
+  return layout;
+}
 
 void choose_frame_code(const FrameInput& input, FrameCode& code) { Chooser(input).choose(code); }
 

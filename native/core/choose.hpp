@@ -7,6 +7,11 @@
 
 namespace s4 {
 
+// Of levels, without their rows and columns.
+inline constexpr std::size_t kPredictorBytes = 12;
+// Of a base: the caller puts it in front of the payload.
+inline constexpr std::size_t kReferenceBytes = 16;
+
 // octave_bits: 0 where elements are not floats.
 struct FrameInput {
   std::span<const std::uint8_t> bytes;
@@ -14,16 +19,28 @@ struct FrameInput {
   std::size_t octave_bits;
   Grid grid;
   Effort effort;
+  std::span<const Base> bases = {};  // in the order in which they are tried
 
   std::size_t elements() const noexcept { return bytes.size() / width; }
 };
 
-struct FrameCode {
-  bool predicted = false;
+// A way to make a frame's planes. base: which of those that the frame has, where the predictor needs one.
+struct Candidate {
+  Predictor predictor = Predictor::kNone;
   std::size_t rotation = 0;
-  Levels levels;  // of a predicted frame; no rows and columns: the base only
+  std::size_t base = 0;
+
+  bool operator==(const Candidate&) const = default;
+};
+
+struct FrameCode {
+  Candidate candidate;
+  Levels levels;  // where they are predicted; no rows and columns: the base only
   std::array<PlaneCode, kMaxPlanes> planes;
 };
+
+// levels: where the candidate predicts them.
+PlaneLayout planes_layout(const FrameInput& input, const Candidate& candidate, const Prediction* levels) noexcept;
 
 void choose_frame_code(const FrameInput& input, FrameCode& code);
 

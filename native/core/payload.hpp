@@ -10,7 +10,6 @@
 namespace s4 {
 
 inline constexpr std::size_t kDescriptorBytes = 8;
-inline constexpr std::size_t kPredictorBytes = 12;
 inline constexpr std::size_t kRoomBytes = kBlockSymbols + kSlack;
 
 // What one thread needs to encode and decode: made once, used for every frame.
@@ -23,10 +22,11 @@ struct Workspace {
   std::vector<std::int8_t> levels;
 };
 
+// bytes 0 and no copy: not smaller than the frame. copy: the frame is what is predicted, and has no planes.
 struct EncodedPayload {
-  std::size_t bytes = 0;  // 0: not smaller than the frame
-  bool predicted = false;
-  std::size_t rotation = 0;
+  std::size_t bytes = 0;
+  bool copy = false;
+  Candidate candidate;
   std::array<Mode, kMaxPlanes> modes{};
 };
 
@@ -41,12 +41,14 @@ struct PayloadFault {
   std::uint8_t found = 0;
 };
 
-// What the frame header says, or the frame itself.
+// What the frame header says, or the frame itself. base: as many elements as the frame has, where the predictor needs
+// it.
 struct PayloadLayout {
   std::size_t width;
   std::size_t octave_bits;
   std::size_t rotation;
-  bool predicted;
+  Predictor predictor;
+  const std::uint8_t* base = nullptr;
 };
 
 // Room that encode_payload needs in out.

@@ -14,7 +14,7 @@ class PayloadReader {
       : payload_(payload), layout_(layout), n_(n), workspace_(workspace) {}
 
   PayloadFault open() {
-    if (layout_.predicted) {
+    if (layout_.predictor == Predictor::kLevels) {
       if (const PayloadFault fault = open_predictor(); fault.error != PayloadError::kNone) return fault;
     } else {
       planes_ = layout_.width * kDescriptorBytes;
@@ -42,7 +42,9 @@ class PayloadReader {
   }
 
   PlaneLayout planes_layout() const noexcept {
-    return {layout_.width, layout_.rotation, prediction_ ? &*prediction_ : nullptr};
+    PlaneLayout layout{layout_.width, layout_.rotation, prediction_ ? &*prediction_ : nullptr};
+    if (needs_base(layout_.predictor)) layout.base = {layout_.predictor, layout_.octave_bits != 0, layout_.base};
+    return layout;
   }
 
  private:

@@ -173,6 +173,18 @@ class PlanesPass {
   std::array<Counts, kMaxPlanes> counts_;
 };
 
+// Whether the frame is what one of its bases predicts: the first of them. Not where a reference is no smaller.
+bool find_copy(const FrameInput& input, EncodedPayload& found) noexcept {
+  if (input.bytes.size() <= kReferenceBytes) return false;
+  for (std::size_t k = 0; k < input.bases.size(); ++k) {
+    if (!equals_base(input.bases[k], input.bytes)) continue;
+    found.copy = true;
+    found.candidate = {copying(input.bases[k].kind), 0, k};
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::size_t encode_bound_bytes(std::size_t frame_bytes, std::size_t width) noexcept {
@@ -181,13 +193,17 @@ std::size_t encode_bound_bytes(std::size_t frame_bytes, std::size_t width) noexc
 }
 
 EncodedPayload encode_payload(const FrameInput& input, std::span<std::uint8_t> out, Workspace& workspace) {
+  EncodedPayload result;
+  if (find_copy(input, result)) return result;
   FrameCode& code = workspace.code;
   choose_frame_code(input, code);
-  const std::size_t limit = input.bytes.size();
+  const std::size_t reference_bytes = needs_base(code.candidate.predictor) ? kReferenceBytes : 0;
+  if (input.bytes.size() <= reference_bytes) return result;
+  const std::size_t limit = input.bytes.size() - reference_bytes;
   std::size_t at = 0;
   std::size_t descriptors = 0;
   std::optional<Prediction> prediction;
-  if (code.predicted) {
+  if (code.candidate.predictor == Predictor::kLevels) {
     const Levels& levels = code.levels;
     const bool grid = levels.size() != 0;
     store32(out.data(), grid ? input.grid.columns : 0);
@@ -208,9 +224,8 @@ EncodedPayload encode_payload(const FrameInput& input, std::span<std::uint8_t> o
   } else {
     at = input.width * kDescriptorBytes;
   }
-  EncodedPayload result;
   if (at >= limit) return result;
-  const PlaneLayout layout{input.width, code.rotation, prediction ? &*prediction : nullptr};
+  const PlaneLayout layout = planes_layout(input, code.candidate, prediction ? &*prediction : nullptr);
   PlanesPass pass(input, layout, workspace, out.data() + at);
   for (std::size_t failed = pass.run(); failed != kMaxPlanes; failed = pass.run()) {
     pass.choose_again(failed);
@@ -223,8 +238,7 @@ EncodedPayload encode_payload(const FrameInput& input, std::span<std::uint8_t> o
     put_descriptor(out.data() + descriptors + k * kDescriptorBytes, encoder.mode(), encoder.stored_bytes());
   }
   result.bytes = at;
-  result.predicted = code.predicted;
-  result.rotation = code.rotation;
+  result.candidate = code.candidate;
   return result;
 }
 

@@ -33,4 +33,11 @@ bool planes_equal(const PlaneLayout& layout, const ConstPlanePointers& planes, s
   return scalar::equal_any(layout, planes, first, n, words);
 }
 
+void narrow_words(const std::uint8_t* wide, std::size_t n, std::uint8_t* out) noexcept {
+#if defined(__x86_64__)
+  if (simd() >= Simd::kAvx2) return narrow_words_avx2(wide, n, out);
+#endif
+  scalar::narrow_all(wide, n, out);
+}
+
 }  // namespace s4

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base_loops.hpp"
 #include "planes.hpp"
 
 #ifndef S4_PLANES_NAMESPACE
@@ -13,9 +14,6 @@
 static_assert(std::endian::native == std::endian::little, "words are loaded as they lie in the format");
 
 namespace s4::S4_PLANES_NAMESPACE {
-
-// Words of one tile stay in the first-level cache while every plane is taken from them.
-inline constexpr std::size_t kTile = 1024;
 
 template <typename Word>
 constexpr Word rotated_left(Word word, unsigned bits) noexcept {
@@ -37,9 +35,10 @@ void split(const PlaneLayout& layout, const std::uint8_t* words, std::size_t fir
     const std::size_t count = n - start < kTile ? n - start : kTile;
     std::memcpy(tile, words + start * sizeof(Word), count * sizeof(Word));
     auto rotation = static_cast<unsigned>(layout.rotation);
+    if (needs_base(layout.base.predictor)) take_base(layout.base, first + start, count, tile);
     if constexpr (sizeof(Word) > 1) {
-      if (layout.prediction != nullptr) {
-        layout.prediction->get(first + start, count, predicted);
+      if (layout.levels != nullptr) {
+        layout.levels->get(first + start, count, predicted);
         for (std::size_t i = 0; i < count; ++i) {
           tile[i] = static_cast<Word>(rotated_left(tile[i], 1) - lifted<Word>(predicted[i]));
         }
@@ -69,9 +68,9 @@ void join_tile(const PlaneLayout& layout, const ConstPlanePointers& planes, std:
   }
   auto rotation = static_cast<unsigned>(layout.rotation);
   if constexpr (sizeof(Word) > 1) {
-    if (layout.prediction != nullptr) {
+    if (layout.levels != nullptr) {
       alignas(64) std::uint16_t predicted[kTile];
-      layout.prediction->get(first + start, count, predicted);
+      layout.levels->get(first + start, count, predicted);
       const unsigned back = 8 * sizeof(Word) - (rotation - 1);
       if (rotation > 1) {
         for (std::size_t i = 0; i < count; ++i) tile[i] = rotated_left(tile[i], back);
@@ -84,6 +83,7 @@ void join_tile(const PlaneLayout& layout, const ConstPlanePointers& planes, std:
     const unsigned back = 8 * sizeof(Word) - rotation;
     for (std::size_t i = 0; i < count; ++i) tile[i] = rotated_left(tile[i], back);
   }
+  if (needs_base(layout.base.predictor)) give_base(layout.base, first + start, count, tile);
 }
 
 template <typename Word>

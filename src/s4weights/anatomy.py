@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,24 +14,31 @@ from s4weights.codec.container import (
     FRAME_HEADER_BYTES,
     HEADER_BYTES,
     TRAILER_BYTES,
+    BaseBody,
     FrameHeader,
     FrameSpan,
     check_header,
+    parse_reference,
+    read_bases,
 )
 from s4weights.codec.decode import read_tail
 from s4weights.codec.encode import Encoder
 from s4weights.codec.engines import Engine, choose_engine
 from s4weights.codec.engines.payload import stored_modes
 from s4weights.codec.errors import FormatError
-from s4weights.codec.types import ElementType, Layout, Mode, Predictor
+from s4weights.codec.types import ElementType, Layout, Mode, Predictor, Reference
 from s4weights.files import Progress, encode_all
+from s4weights.frame_bases import FrameBases
 
 _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
 class Row:
-    """One tensor, or one run of bytes without a type (name None). stored: its share of the frames it lies in."""
+    """One tensor, or one run of bytes without a type (name None). stored: its share of the frames it lies in.
+
+    predictors: of its frames. bases: what they are predicted from, 0 the body itself.
+    """
 
     name: str | None
     element: str
@@ -38,6 +46,8 @@ class Row:
     logical_bytes: int
     stored_bytes: float = 0.0
     modes: set[str] = field(default_factory=set)
+    predictors: set[str] = field(default_factory=set)
+    bases: set[int] = field(default_factory=set)
 
     @property
     def ratio(self) -> float:
@@ -59,6 +69,7 @@ class Anatomy:
     rows: list[Row]
     seconds: float
     engine: str | None = None
+    bases: tuple[BaseBody, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,20 @@ class _FrameFacts:
     start: int
     end: int
     stored_bytes: int
-    modes: list[str]
+    modes: tuple[Mode, ...]
+    predictor: Predictor
+    base: Reference | None
+
+    @property
+    def how(self) -> str:
+        """The predictor first, with the number of the base; then the planes from the highest on."""
+        names = [mode.name.lower() for mode in reversed(self.modes)]
+        if self.base is not None:
+            what = "copy" if not names and self.predictor is Predictor.XOR else self.predictor.name.lower()
+            return "+".join([f"{what}({self.base.number})", *names])
+        if self.predictor is not Predictor.NONE:
+            names.insert(0, self.predictor.name.lower())
+        return "+".join(names) or "raw"
 
 
 def inspect_file(path: Path, *, engine: Engine | None = None, progress: Progress = lambda _: None) -> Anatomy:
@@ -78,7 +102,7 @@ def inspect_file(path: Path, *, engine: Engine | None = None, progress: Progress
             check_header(file.read(HEADER_BYTES))
         except FormatError:
             file.seek(0)
-            return _foresee(file, engine or choose_engine(), progress, started_s)
+            return _foresee(path, file, engine or choose_engine(), progress, started_s)
         return _dissect(file, size, progress, started_s)
 
 
@@ -101,6 +125,7 @@ def _dissect(file: BinaryIO, size: int, progress: Progress, started_s: float) ->
         size,
         _rows(_checked_segments(about.get("segments", [])), facts),
         time.monotonic() - started_s,
+        bases=read_bases(about),
     )
 
 
@@ -123,21 +148,14 @@ def _read_facts(file: BinaryIO, span: FrameSpan) -> _FrameFacts:
     file.seek(span.stored_start)
     stored = file.read(span.stored_bytes)
     header = FrameHeader.parse(stored, where=f"frame {span.number} at stored byte {span.stored_start}")
-    if header.layout is Layout.RAW:
-        modes = ["raw"]
-    else:
-        found = stored_modes(stored[FRAME_HEADER_BYTES:], header.predictor, header.planes)
-        modes = _names(header.predictor, found)
-    return _FrameFacts(span.start, span.end, span.stored_bytes, modes)
+    payload = stored[FRAME_HEADER_BYTES:]
+    is_raw = header.layout is Layout.RAW
+    modes = () if is_raw else stored_modes(payload, header.predictor, header.planes)
+    base = parse_reference(payload) if header.predictor.needs_base else None
+    return _FrameFacts(span.start, span.end, span.stored_bytes, modes, header.predictor, base)
 
 
-def _names(predictor: Predictor, modes: Sequence[Mode]) -> list[str]:
-    """What a frame's planes were stored with, its predictor first when they are read from the last one on."""
-    names = [mode.name.lower() for mode in modes]
-    return names if predictor is Predictor.NONE else [*names, predictor.name.lower()]
-
-
-def _foresee(file: BinaryIO, engine: Engine, progress: Progress, started_s: float) -> Anatomy:
+def _foresee(path: Path, file: BinaryIO, engine: Engine, progress: Progress, started_s: float) -> Anatomy:
     encoder = Encoder()
     facts = []
 
@@ -146,15 +164,10 @@ def _foresee(file: BinaryIO, engine: Engine, progress: Progress, started_s: floa
             progress(len(chunk))
             yield chunk
 
-    for frame in encode_all(encoder, chunks(), engine):
-        facts.append(
-            _FrameFacts(
-                frame.start,
-                frame.start + frame.logical_bytes,
-                frame.stored_bytes,
-                _names(frame.predictor, frame.modes) or ["raw"],
-            )
-        )
+    with closing(FrameBases.of_files(path, (), engine)) as bases:
+        for frame in encode_all(encoder, chunks(), engine, bases=bases):
+            end = frame.start + frame.logical_bytes
+            facts.append(_FrameFacts(frame.start, end, frame.stored_bytes, frame.modes, frame.predictor, frame.base))
     tail = encoder.finish()
     stored = HEADER_BYTES + encoder.totals.stored_bytes + len(tail)
     kind = encoder.kind.value if encoder.kind else "unknown"
@@ -183,7 +196,10 @@ def _rows(segments: list[list[Any]], facts: list[_FrameFacts]) -> list[Row]:
             fact = facts[number]
             shared = min(end, fact.end) - max(start, fact.start)
             row.stored_bytes += fact.stored_bytes * shared / (fact.end - fact.start)
-            row.modes.add("+".join(reversed(fact.modes)))
+            row.modes.add(fact.how)
+            row.predictors.add(fact.predictor.name.lower())
+            if fact.base is not None:
+                row.bases.add(fact.base.number)
             number += 1
         rows.append(row)
     return rows

@@ -10,9 +10,14 @@ from s4weights.codec.types import ElementType, Layout, Predictor
 BLOCK = 65_536
 
 
-def decode_payload(payload: bytes, element: ElementType, predictor: Predictor, layout: Layout, n: int) -> bytes:
-    """Sections 2.2 and 2.3. n: elements."""
+def decode_payload(
+    payload: bytes, element: ElementType, predictor: Predictor, layout: Layout, n: int, other: bytes = b""
+) -> bytes:
+    """Sections 2.2 and 2.3. payload: behind the reference. n: elements. other: those that it is predicted from."""
     width = element.width
+    if layout is Layout.RAW:
+        assert not payload
+        return b"".join(_from_base(0, element, predictor, word) for word in _words(other, len(other) // n))
     at, sizes = 0, []
     columns = column = base = 0
     if predictor is Predictor.LEVELS:
@@ -41,7 +46,33 @@ def decode_payload(payload: bytes, element: ElementType, predictor: Predictor, l
             word = unturned & (1 << bits - 16) - 1 | top % 65_536 << bits - 16
             turn = 1
         out += _left(word, bits - turn, bits).to_bytes(width, "little")
-    return bytes(out)
+    if not other:
+        return bytes(out)
+    pairs = zip(_words(out, width), _words(other, len(other) // n), strict=True)
+    return b"".join(_from_base(word, element, predictor, one) for word, one in pairs)
+
+
+def _words(data: bytes | bytearray, width: int) -> list[int]:
+    return [int.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
+
+
+def _from_base(z: int, element: ElementType, predictor: Predictor, base: int) -> bytes:
+    """Predictors 2 to 5 of section 2.3, of one element. z: out of the planes."""
+    bits = 8 * element.width
+    top, every = 1 << bits - 1, (1 << bits) - 1
+    if predictor is Predictor.XOR:
+        x = z ^ base
+    elif predictor is Predictor.NARROWED:
+        x = z ^ (base + 32_767 + (base >> 16 & 1)) % 2**32 // 65_536
+    elif predictor is Predictor.WIDENED:
+        x = z + 65_536 * base - 32_768
+    else:
+        is_float = element in (ElementType.BF16, ElementType.F16, ElementType.F32, ElementType.F64)
+        ordered = base if not is_float else (every - base if base & top else base | top)
+        x = (ordered + (z // 2 ^ (every if z & 1 else 0))) & every
+        if is_float:
+            x = x - top if x & top else every - x
+    return (x & every).to_bytes(element.width, "little")
 
 
 def decode_plane(mode: int, stored: bytes, n: int) -> bytes:

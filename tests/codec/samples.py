@@ -4,30 +4,54 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+import xxhash
 from safetensors.torch import save
 
-from s4weights.codec.decode import iter_body
+from s4weights.codec.bases import BasePlanner, BaseTable
+from s4weights.codec.container import BaseBody, read_bases
+from s4weights.codec.decode import check_reference, iter_body, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, NativeEngine
-from s4weights.codec.types import Buffer, Frame, Level
+from s4weights.codec.types import Base, BaseRange, Buffer, Frame, Level
 
 NATIVE = NativeEngine()
 
 
 def pack(
-    body: bytes, engine: Engine = NATIVE, sizes: list[int] | None = None, level: Level = Level.BALANCED
+    body: bytes,
+    engine: Engine = NATIVE,
+    sizes: list[int] | None = None,
+    level: Level = Level.BALANCED,
+    *,
+    bases: Mapping[str, bytes] | None = None,
+    twins: bool = False,
 ) -> tuple[bytes, Encoder]:
-    """A container. sizes: how the body is fed, the last one repeated."""
-    encoder = Encoder()
+    """A container. sizes: how the body is fed, the last one repeated. bases: bodies by key, in order."""
+    others = dict(bases or {})
+    encoder = Encoder(bases=[base_body(key, other) for key, other in others.items()])
+    tables = [
+        BaseTable.of_rows(number, len(other), pack(other)[1].segments)
+        for number, other in enumerate(others.values(), 1)
+    ]
+    planner = BasePlanner(tables, size=len(body), twins=twins)
     out: list[Buffer] = [encoder.start()]
+    bodies = [body, *others.values()]
 
     def store(frames: list[Frame]) -> None:
         for frame in frames:
-            out.extend(encoder.add(encode_frame(frame, engine, level)))
+            found = tuple(
+                Base(one.reference, one.kind, bodies[one.reference.number][one.reference.start :][: one.length])
+                for one in planner.offers(frame)
+            )
+            encoded = encode_frame(replace(frame, bases=found), engine, level)
+            planner.added(encoded)
+            out.extend(encoder.add(encoded))
 
     at, number = 0, 0
     while at < len(body):
@@ -38,8 +62,28 @@ def pack(
     return b"".join([*out, encoder.finish()]), encoder
 
 
-def unpack(container: bytes, engine: Engine = NATIVE) -> bytes:
-    return b"".join(iter_body(io.BytesIO(container), engine))
+def base_body(key: str, body: bytes) -> BaseBody:
+    return BaseBody(key, len(body), xxhash.xxh3_128_digest(body))
+
+
+def unpack(container: bytes, engine: Engine = NATIVE, bodies: list[bytes] | None = None) -> bytes:
+    """bodies: among which are those that the container needs."""
+    by_digest = {xxhash.xxh3_128_digest(body): body for body in bodies or []}
+    out = bytearray()
+
+    def read_base(needed: BaseRange) -> bytes:
+        start, end = needed.reference.start, needed.reference.start + needed.length
+        if needed.reference.number == 0:
+            return bytes(out[start:end])
+        index = read_tail(container, object_bytes=len(container)).index
+        assert index is not None
+        bases = read_bases(index.about)
+        check_reference(needed, bases, frame_start=0)
+        return by_digest[bases[needed.reference.number - 1].digest][start:end]
+
+    for piece in iter_body(io.BytesIO(container), engine, read_base=read_base):
+        out += piece
+    return bytes(out)
 
 
 def typed(encoder: Encoder) -> dict[str, tuple[str, int]]:

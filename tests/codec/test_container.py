@@ -87,7 +87,7 @@ def test_frame_header_round_trip():
     [
         (0, b"S4FX", BadMagic),
         (4, b"\xff", UnsupportedVersion),
-        (5, b"\x02", UnsupportedVersion),
+        (5, b"\x06", UnsupportedVersion),
         (6, b"\x09", UnsupportedVersion),
         (7, b"\x03", FormatError),
         (16, (0).to_bytes(4, "little"), LimitExceeded),

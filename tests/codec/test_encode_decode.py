@@ -176,8 +176,8 @@ class Unfaithful:
     def decode(self, *arguments):
         return NATIVE.decode(*arguments)
 
-    def decodes_to(self, coded, data):
-        return NATIVE.decodes_to(coded, data)
+    def decodes_to(self, *arguments):
+        return NATIVE.decodes_to(*arguments)
 
 
 FAITHFUL = {

@@ -1,6 +1,7 @@
 // Hostile payloads: no fault of memory, the same answer from scalar and vector kernels, and from the verifier.
 //
-// An input: element type, layout (bits 0 and 1: the rotation; bit 7: predicted), elements (3 bytes), payload.
+// An input: element type, layout (bits 0 and 1: the rotation, where the predictor leaves a choice; bits 5 to 7: the
+// predictor), elements (3 bytes), payload. The base, where there is one, is made from the payload.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -36,10 +37,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Choices choices({data, size});
   const fuzz::Element element = choices.element();
   const std::uint32_t chosen = choices.take(1);
-  const bool is_float = element.octave_bits != 0;
-  const PayloadLayout layout{element.width, element.octave_bits, is_float ? 1 + chosen % 4 : 0,
-                             is_float && (chosen & 0x80) != 0};
   const std::size_t n = 1 + choices.take(3) % fuzz::kMaxElements;
+  const Predictor predictor = fuzz::predictor_of(element, chosen >> 5);
+  const std::vector<std::uint8_t> base =
+      fuzz::made_base(needs_base(predictor) ? n * base_width(predictor, element.width) : 0, choices.rest());
+  const PayloadLayout layout{element.width, element.octave_bits, fuzz::rotation_of(element, predictor, chosen),
+                             predictor, base.data()};
   // A copy of just its size: a read behind it is seen.
   const std::vector<std::uint8_t> payload(choices.rest().begin(), choices.rest().end());
 

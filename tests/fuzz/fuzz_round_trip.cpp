@@ -1,8 +1,9 @@
-// Any frame, grid and level: no fault of memory, the same payload from scalar and vector kernels, and the frame back.
+// Any frame, grid, level and bases: no fault of memory, the same payload from scalar and vector kernels, and the frame
+// back.
 //
 // An input: element type, effort (bits 0 and 1: the level; bit 3: no Huffman; bits 4 and 5: how the frame is made; bit
-// 7: a grid of small numbers), elements (3 bytes), columns and column (4 bytes each), seed (4 bytes), bytes of the
-// frame.
+// 6: it is offered bases; bit 7: a grid of small numbers), elements (3 bytes), columns and column (4 bytes each), seed
+// (4 bytes), bytes of the frame.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -64,6 +65,41 @@ Grid make_grid(fuzz::Choices& choices, bool small) noexcept {
   return grid;
 }
 
+struct OwnedBase {
+  BaseKind kind;
+  std::vector<std::uint8_t> elements;
+};
+
+// Elements of another width that round to those of the frame, or that they round to, roughly.
+OwnedBase other_width(std::span<const std::uint8_t> frame, std::size_t width, Random& random) {
+  const std::size_t n = frame.size() / width;
+  if (width == 4) {
+    OwnedBase base{BaseKind::kNarrower, std::vector<std::uint8_t>(2 * n)};
+    for (std::size_t i = 0; i < n; ++i) std::memcpy(base.elements.data() + 2 * i, frame.data() + 4 * i + 2, 2);
+    return base;
+  }
+  OwnedBase base{BaseKind::kWider, std::vector<std::uint8_t>(4 * n)};
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto below = static_cast<std::uint16_t>(random.next() % 0x8000);
+    std::memcpy(base.elements.data() + 4 * i, &below, 2);
+    std::memcpy(base.elements.data() + 4 * i + 2, frame.data() + 2 * i, 2);
+  }
+  return base;
+}
+
+// Of every kind that fits, near the frame, and as often equal to it as not.
+std::vector<OwnedBase> make_bases(std::span<const std::uint8_t> frame, const fuzz::Element& element, Random& random) {
+  std::vector<OwnedBase> bases;
+  if (element.octave_bits == 8) bases.push_back(other_width(frame, element.width, random));
+  bases.push_back({BaseKind::kSame, {frame.begin(), frame.end()}});
+  if (random.next() % 4 == 0) bases.push_back({BaseKind::kSame, fuzz::made_base(frame.size(), frame)});
+  for (OwnedBase& base : bases) {
+    if (random.next() % 2 != 0) sprinkle(base.elements, random);
+  }
+  if (random.next() % 2 != 0) std::swap(bases.front(), bases.back());
+  return bases;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -81,7 +117,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if ((chosen & 0x10) != 0) sprinkle(frame, random);
   const Effort effort{Level{static_cast<int>(chosen % 4 % 3)}, (chosen & 0x08) == 0};
-  const FrameInput input{frame, element.width, element.octave_bits, grid, effort};
+  const std::vector<OwnedBase> owned =
+      (chosen & 0x40) != 0 ? make_bases(frame, element, random) : std::vector<OwnedBase>{};
+  std::vector<Base> bases;
+  for (const OwnedBase& base : owned) bases.push_back({base.kind, base.elements.data()});
+  const FrameInput input{frame, element.width, element.octave_bits, grid, effort, bases};
 
   set_simd(Simd::kScalar);
   // Of different bytes: one that is not written at all is seen too.
@@ -90,16 +130,28 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const EncodedPayload expected = encode_payload(input, scalar, *workspace);
   set_simd(Simd::kAvx2);
   const EncodedPayload coded = encode_payload(input, vector, *workspace);
-  fuzz::expect(coded.bytes == expected.bytes && coded.predicted == expected.predicted &&
-                   coded.rotation == expected.rotation && coded.modes == expected.modes,
+  fuzz::expect(coded.bytes == expected.bytes && coded.copy == expected.copy && coded.candidate == expected.candidate &&
+                   coded.modes == expected.modes,
                "the same choice from scalar and vector kernels");
   fuzz::expect(std::equal(vector.begin(), vector.begin() + static_cast<std::ptrdiff_t>(coded.bytes), scalar.begin()),
                "the same payload from scalar and vector kernels");
+  const Predictor predictor = coded.candidate.predictor;
+  const std::uint8_t* base = needs_base(predictor) ? bases[coded.candidate.base].elements : nullptr;
+  if (coded.copy) {
+    std::vector<std::uint8_t> found(frame.size());
+    copy_base(predictor, base, found);
+    fuzz::expect(found == frame, "the frame from its base");
+    return 0;
+  }
+  for (const Base& one : bases) {
+    fuzz::expect(frame.size() <= kReferenceBytes || !equals_base(one, frame), "no base that is the frame");
+  }
   if (coded.bytes == 0) return 0;
 
-  fuzz::expect(coded.bytes < frame.size(), "a payload that is smaller than the frame");
+  fuzz::expect(coded.bytes + (base != nullptr ? kReferenceBytes : 0) < frame.size(),
+               "a payload that is smaller than the frame");
   const std::vector<std::uint8_t> payload(vector.begin(), vector.begin() + static_cast<std::ptrdiff_t>(coded.bytes));
-  const PayloadLayout layout{element.width, element.octave_bits, coded.rotation, coded.predicted};
+  const PayloadLayout layout{element.width, element.octave_bits, coded.candidate.rotation, predictor, base};
   fuzz::expect(verify_payload(payload, layout, frame, *workspace), "a payload that verifies");
   std::vector<std::uint8_t> found(frame.size());
   fuzz::expect(decode_payload(payload, layout, found, *workspace).error == PayloadError::kNone,

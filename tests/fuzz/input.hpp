@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
 #include "core/payload.hpp"
 #include "core/simd.hpp"
@@ -48,6 +49,39 @@ class Choices {
  private:
   Bytes data_;
 };
+
+// Of three bits; none where it does not fit the elements.
+inline Predictor predictor_of(const Element& element, std::uint32_t chosen) noexcept {
+  const bool halves = element.octave_bits == 8;
+  switch (chosen % 8) {
+    case 1: return Predictor::kXor;
+    case 2: return Predictor::kDifference;
+    case 3: return halves && element.width == 2 ? Predictor::kNarrowed : Predictor::kNone;
+    case 4: return element.octave_bits != 0 ? Predictor::kLevels : Predictor::kNone;
+    case 5: return halves && element.width == 4 ? Predictor::kWidened : Predictor::kNone;
+    default: return Predictor::kNone;
+  }
+}
+
+inline std::size_t rotation_of(const Element& element, Predictor predictor, std::uint32_t chosen) noexcept {
+  if (element.octave_bits == 0) return 0;
+  switch (predictor) {
+    case Predictor::kXor:
+    case Predictor::kNarrowed: return 1;
+    case Predictor::kDifference:
+    case Predictor::kWidened: return 0;
+    default: return 1 + chosen % 4;
+  }
+}
+
+// Of just this size: a read behind it is seen. bytes: what it is made from, over and over, with every sign.
+inline std::vector<std::uint8_t> made_base(std::size_t size, Bytes bytes) {
+  std::vector<std::uint8_t> base(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    base[i] = static_cast<std::uint8_t>((bytes.empty() ? 0 : bytes[i % bytes.size()]) + 37 * (i / 64));
+  }
+  return base;
+}
 
 inline void expect(bool holds, const char* what) noexcept {
   if (holds) return;

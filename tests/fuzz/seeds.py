@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from s4weights.codec.engines import NativeEngine
-from s4weights.codec.types import ElementType, Grid, Layout, Level
+from s4weights.codec.engines.interface import EncodedPayload
+from s4weights.codec.types import Base, BaseKind, ElementType, Grid, Layout, Level, Predictor, Reference
 from tests.codec.engines.bodies import moments
 
 # In the order of kElements in input.hpp.
@@ -29,7 +30,16 @@ ELEMENTS = (
 )
 FLOATS = ELEMENTS[4:]
 BLOCK = 65_536
-_PREDICTED = 0x80
+# By the upper three bits of an input's second byte.
+PREDICTORS = {
+    1: Predictor.XOR,
+    2: Predictor.DIFFERENCE,
+    3: Predictor.NARROWED,
+    4: Predictor.LEVELS,
+    5: Predictor.WIDENED,
+}
+_CHOSEN = {predictor: number << 5 for number, predictor in PREDICTORS.items()}
+_OFFERED_BASES = 0x40
 _SMALL_GRID = 0x80
 _NO_HUFFMAN = 0x08
 _MADE = (0, 0x10, 0x20, 0x30)  # repeated; with changed bytes; by rows and columns; both
@@ -43,10 +53,41 @@ def payload_seeds() -> Iterator[tuple[str, bytes]]:
                 coded = NativeEngine().encode(frame, element, grid=Grid(columns, 0), level=level)
                 if coded.layout is Layout.RAW or coded.element is not element:
                     continue
-                # input.hpp takes elements less one.
-                choices = max(coded.layout.rotation - 1, 0) | (_PREDICTED if coded.predictor else 0)
-                head = struct.pack("<BB", code, choices) + (len(frame) // element.width - 1).to_bytes(3, "little")
-                yield f"{element.name}-{name}-{level.value}", head + bytes(coded.payload)
+                yield f"{element.name}-{name}-{level.value}", _head(code, element, frame, coded) + bytes(coded.payload)
+    for code, element in enumerate(ELEMENTS):
+        for predictor in PREDICTORS.values():
+            if predictor.needs_base and predictor.fits(element):
+                yield f"{element.name}-{predictor.name}", _from_base(code, element, predictor)
+
+
+def made_base(size: int, source: bytes) -> bytes:
+    """As input.hpp makes it: the bytes over and over, with every sign."""
+    tiled = np.resize(np.frombuffer(source or b"\0", np.uint8), size)
+    return (tiled + (37 * (np.arange(size) // 64)).astype(np.uint8)).tobytes()
+
+
+def _head(code: int, element: ElementType, frame: bytes, coded: EncodedPayload) -> bytes:
+    choices = max(coded.layout.rotation - 1, 0) | _CHOSEN.get(coded.predictor, 0)
+    # input.hpp takes elements less one.
+    return struct.pack("<BB", code, choices) + (len(frame) // element.width - 1).to_bytes(3, "little")
+
+
+def _from_base(code: int, element: ElementType, predictor: Predictor) -> bytes:
+    """A payload that needs a base: its planes, since a fuzzer makes the base from the payload."""
+    n = 700
+    random = np.random.default_rng(code)
+    kind = predictor.base_kind
+    words = random.integers(0, 1 << 8 * min(element.width, 4), n).astype(f"<u{element.width}")
+    changed = random.geometric(0.5, n).astype(words.dtype)
+    frame, base = words.tobytes(), (words ^ changed if predictor is Predictor.XOR else words + changed).tobytes()
+    if kind is BaseKind.NARROWER:
+        base = (words >> 16).astype("<u2").tobytes()
+    elif kind is BaseKind.WIDER:
+        base = (words.astype("<u4") << 16 | random.integers(0, 1 << 15, n).astype("<u4")).tobytes()
+        frame = (words ^ (changed > 4)).astype("<u2").tobytes()
+    coded = NativeEngine().encode(frame, element, bases=[Base(Reference(1, 0), kind, base)])
+    assert coded.predictor is predictor, (element, coded.predictor)
+    return _head(code, element, frame, coded) + bytes(coded.payload)
 
 
 def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
@@ -57,12 +98,12 @@ def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
             for level in range(3):
                 for n in (33, 3_000, BLOCK + 1) if level == 1 else (1, 20_000):
                     grid = struct.pack("<II", 16 + n % 64, n % 16)
-                    head = struct.pack("<BB", code, level | made | _SMALL_GRID | (_NO_HUFFMAN if n % 2 == 0 else 0)) + (
-                        n - 1
-                    ).to_bytes(3, "little")
+                    effort = level | made | _SMALL_GRID | (_NO_HUFFMAN if n % 2 == 0 else 0)
                     seed = struct.pack("<I", n + number)
                     bytes_of_frame = random.geometric(0.1, 40).clip(0, 255).astype(np.uint8).tobytes()
-                    yield f"{element.name}-{made}-{level}-{n}", head + grid + seed + bytes_of_frame
+                    for bases in (0, _OFFERED_BASES):
+                        head = struct.pack("<BB", code, effort | bases) + (n - 1).to_bytes(3, "little")
+                        yield f"{element.name}-{made}-{level}-{n}-{bases}", head + grid + seed + bytes_of_frame
 
 
 def _frames(element: ElementType) -> Iterator[tuple[str, bytes, int]]:

@@ -42,19 +42,64 @@ std::vector<std::uint8_t> make_frame(const Type& type, std::size_t n, std::size_
   return frame;
 }
 
-bool print_digest(const Type& type, std::size_t n, s4::Grid grid, s4::Level level, s4::Workspace& workspace) {
-  const auto frame = make_frame(type, n, 300);
+using Elements = std::vector<std::uint8_t>;
+
+// The same elements, most of them moved by a few units; by bits where they have no order.
+Elements moved(const Type& type, const Elements& frame) {
+  Elements base = frame;
+  for (std::size_t i = 0; i < base.size() / type.width; ++i) {
+    std::uint8_t& low = base[i * type.width];
+    low = static_cast<std::uint8_t>(type.octave_bits != 0 ? low + i % 3 : low ^ (i % 5 == 0 ? 4 : 0));
+  }
+  return base;
+}
+
+// fp32 elements of which these are the upper halves, or the upper halves of fp32.
+Elements of_other_width(const Type& type, const Elements& frame) {
+  const std::size_t n = frame.size() / type.width;
+  Elements base(type.width == 2 ? 4 * n : 2 * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      if (type.width == 2) {
+        base[4 * i + 2 + k] = frame[2 * i + k];
+        base[4 * i + k] = static_cast<std::uint8_t>(i * 31 >> k * 3);
+      } else {
+        base[2 * i + k] = frame[4 * i + 2 + k];
+      }
+    }
+  }
+  return base;
+}
+
+bool print_digest(const Type& type, s4::Grid grid, s4::Level level, const Elements& frame,
+                  std::span<const s4::Base> bases, s4::Workspace& workspace) {
   std::vector<std::uint8_t> out(s4::encode_bound_bytes(frame.size(), type.width));
-  const s4::FrameInput input{frame, type.width, type.octave_bits, grid, {level, true}};
+  const s4::FrameInput input{frame, type.width, type.octave_bits, grid, {level, true}, bases};
   const s4::EncodedPayload coded = s4::encode_payload(input, out, workspace);
   const std::span<const std::uint8_t> payload(out.data(), coded.bytes);
-  std::printf("%s %zu %d: %zu bytes, %08x\n", type.name, n, static_cast<int>(level), coded.bytes, s4::crc32c(payload));
+  const s4::Predictor predictor = coded.candidate.predictor;
+  std::printf("%s %zu %d: predictor %d, %zu bytes, %08x\n", type.name, frame.size(), static_cast<int>(level),
+              static_cast<int>(predictor), coded.bytes, s4::crc32c(payload));
   if (coded.bytes == 0) return true;
-  const s4::PayloadLayout layout{type.width, type.octave_bits, coded.rotation, coded.predicted};
+  const std::uint8_t* base = s4::needs_base(predictor) ? bases[coded.candidate.base].elements : nullptr;
+  const s4::PayloadLayout layout{type.width, type.octave_bits, coded.candidate.rotation, predictor, base};
   std::vector<std::uint8_t> decoded(frame.size());
   const s4::PayloadFault fault = s4::decode_payload(payload, layout, decoded, workspace);
   return fault.error == s4::PayloadError::kNone && decoded == frame &&
          s4::verify_payload(payload, layout, frame, workspace);
+}
+
+// Alone, from a base like it, and from one of the other width.
+bool print_digests(const Type& type, std::size_t n, s4::Level level, s4::Workspace& workspace) {
+  const Elements frame = make_frame(type, n, 300);
+  const Elements near = moved(type, frame);
+  const s4::Base same{s4::BaseKind::kSame, near.data()};
+  if (!print_digest(type, {300, 0}, level, frame, {}, workspace)) return false;
+  if (!print_digest(type, {300, 0}, level, frame, {&same, 1}, workspace)) return false;
+  if (type.octave_bits != 8) return true;
+  const Elements far = of_other_width(type, frame);
+  const s4::Base other{type.width == 2 ? s4::BaseKind::kWider : s4::BaseKind::kNarrower, far.data()};
+  return print_digest(type, {300, 0}, level, frame, {&other, 1}, workspace);
 }
 
 }  // namespace
@@ -65,7 +110,7 @@ int main(int count, char** arguments) {
   for (const Type& type : kTypes) {
     for (const std::size_t n : {std::size_t{37}, std::size_t{20'011}, std::size_t{140'000}}) {
       for (const s4::Level level : {s4::Level::kFast, s4::Level::kBalanced, s4::Level::kSmall}) {
-        if (!print_digest(type, n, {300, 0}, level, *workspace)) {
+        if (!print_digests(type, n, level, *workspace)) {
           std::puts("does not come back");
           return 1;
         }

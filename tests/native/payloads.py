@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from s4weights.codec import _native
-from s4weights.codec.types import NO_GRID, ElementType, Grid, Level
+from s4weights.codec.types import NO_GRID, BaseKind, ElementType, Grid, Layout, Level, Predictor
 from tests.codec.engines.bodies import moments, symbols, weights
 
 LEVELS = [level.value for level in Level]
@@ -18,36 +18,66 @@ FASTEST_SIMD = _native.set_simd("avx2")
 
 @dataclass(frozen=True)
 class Coded:
-    """A frame that gains, and what its header would say of its payload."""
+    """A frame that gains, what its header would say of its payload, and its base's elements."""
 
     element: ElementType
     frame: bytes
-    predicted: bool
-    rotation: int
+    predictor: int
+    layout: int
     modes: list[int]
     payload: bytes
+    base: bytes | None = None
+    bases: tuple[tuple[BaseKind, bytes], ...] = ()
 
     @property
-    def layout(self) -> tuple[int, int, int, bool]:
-        return self.element.width, self.element.octave_bits, self.rotation, self.predicted
+    def header(self) -> tuple[int, int, int, int]:
+        return self.element.width, self.element.octave_bits, self.predictor, self.layout
 
     def decode(self, payload: object) -> bytes:
-        return _native.decode_payload(payload, *self.layout, len(self.frame))
+        return _native.decode_payload(payload, *self.header, len(self.frame), self.base)
 
     def is_verified(self, payload: object, frame: object) -> bool:
-        return _native.verify_payload(payload, *self.layout, frame)
+        base = self.base
+        if base is not None:
+            # As many elements as this frame has.
+            base = (base * 2)[: len(base) * len(memoryview(frame)) // len(self.frame)]
+        return _native.verify_payload(payload, *self.header, frame, base)
+
+
+Encoded = tuple[int, int | None, int, list[int], bytes]
+Bases = Sequence[tuple[BaseKind, object]]
 
 
 def encode(
-    frame: object, element: ElementType, level: str = "balanced", grid: Grid = NO_GRID, *, huffman: bool = True
-) -> tuple[bool, int, list[int], bytes] | None:
-    return _native.encode_payload(frame, element.width, element.octave_bits, grid.columns, grid.column, level, huffman)
+    frame: object,
+    element: ElementType,
+    level: str = "balanced",
+    grid: Grid = NO_GRID,
+    *,
+    huffman: bool = True,
+    bases: Bases = (),
+) -> Encoded | None:
+    return _native.encode_payload(
+        frame, element.width, element.octave_bits, grid.columns, grid.column, level, huffman, list(bases)
+    )
 
 
-def coded(frame: bytes, element: ElementType, level: str = "balanced", grid: Grid = NO_GRID) -> Coded:
-    found = encode(frame, element, level, grid)
+def coded(
+    frame: bytes,
+    element: ElementType,
+    level: str = "balanced",
+    grid: Grid = NO_GRID,
+    bases: Sequence[tuple[BaseKind, bytes]] = (),
+) -> Coded:
+    found = encode(frame, element, level, grid, bases=bases)
     assert found is not None
-    return Coded(element, frame, *found)
+    return as_coded(frame, element, found, bases)
+
+
+def as_coded(frame: bytes, element: ElementType, found: Encoded, bases: Sequence[tuple[BaseKind, bytes]] = ()) -> Coded:
+    predictor, number, layout, modes, payload = found
+    base = None if number is None else bases[number][1]
+    return Coded(element, frame, predictor, layout, modes, payload, base, tuple(bases))
 
 
 @contextmanager
@@ -69,7 +99,42 @@ EXAMPLES = {
     "products": lambda: coded(moments(100, 64, ElementType.F32, 0, 2), ElementType.F32, "small", Grid(64, 7)),
     "coded levels": lambda: coded(exact_moments(), ElementType.BF16, "balanced", Grid(1_100, 0)),
     "base only": lambda: coded(weights(5_000, ElementType.F64), ElementType.F64),
+    "xor": lambda: from_base(ElementType.I32, Predictor.XOR),
+    "difference": lambda: from_base(ElementType.BF16, Predictor.DIFFERENCE),
+    "narrowed": lambda: from_base(ElementType.BF16, Predictor.NARROWED),
+    "widened": lambda: from_base(ElementType.F32, Predictor.WIDENED),
+    "copy": lambda: from_base(ElementType.F32, Predictor.XOR, changed=0),
+    "rounded copy": lambda: from_base(ElementType.BF16, Predictor.NARROWED, changed=0),
 }
+
+
+def from_base(element: ElementType, predictor: Predictor, level: str = "balanced", changed: float = 0.3) -> Coded:
+    """Two blocks that are predicted just so. changed: share of the elements that are not what the base has."""
+    frame, base = pair(70_001, element, predictor.base_kind, changed, bits=predictor is Predictor.XOR)
+    one = coded(frame, element, level, bases=[(predictor.base_kind, base)])
+    assert one.predictor == predictor
+    assert (one.layout == Layout.RAW) == (changed == 0 and predictor is not Predictor.WIDENED)
+    return one
+
+
+def pair(
+    count: int, element: ElementType, kind: BaseKind, changed: float, *, bits: bool = False
+) -> tuple[bytes, bytes]:
+    """A frame, and its base. bits: changed in a bit of the upper half, not by some units of the last place."""
+    rng = np.random.default_rng(count)
+    dtype = f"<u{element.width}"
+    source = weights(count, element) if element.is_float else rng.bytes(count * element.width)
+    wide = np.frombuffer(weights(count, ElementType.F32), "<u4")
+    rounded = ((wide + (wide >> 16 & 1) + np.uint32(32_767)) >> 16).astype("<u2").tobytes()
+    original = {BaseKind.SAME: source, BaseKind.WIDER: rounded, BaseKind.NARROWER: wide.tobytes()}[kind]
+    base = {BaseKind.SAME: source, BaseKind.WIDER: wide.tobytes(), BaseKind.NARROWER: rounded}[kind]
+    steps = rng.integers(1, 6, count) * rng.choice([-1, 1], count) * (rng.random(count) < changed)
+    words = np.frombuffer(original, dtype)
+    if bits:
+        words = words ^ (np.abs(steps) > 2).astype(dtype) << np.dtype(dtype).type(8 * element.width - 3)
+    else:
+        words = words + steps.astype(f"<i{element.width}").view(dtype)
+    return words.tobytes(), base
 
 
 def two_blocks_of_bells() -> bytes:

@@ -41,5 +41,7 @@ def test_arm_writes_the_same_bytes(tmp_path):
     for name in ("here", "arm"):
         (tmp_path / name).mkdir()
     here = digests(tmp_path / "here", "g++")
-    assert len(here.splitlines()) == 54
+    # Types, sizes and levels; alone and from a base; bf16 and fp32 from one another.
+    assert len(here.splitlines()) == 6 * 3 * 3 * 2 + 2 * 3 * 3
+    assert {line.split("predictor ")[1][0] for line in here.splitlines()} == set("012345")
     assert digests(tmp_path / "arm", ARM_COMPILER, EMULATOR) == here

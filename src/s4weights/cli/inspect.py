@@ -24,8 +24,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "inspect",
         help="what a container or a checkpoint is made of",
-        description="Show every tensor of FILE: type, bytes, stored bytes, ratio, and how its planes are stored (the highest "
-        "plane first). A file that is no container is encoded and shown as it would be stored.",
+        description="Show every tensor of FILE: type, bytes, stored bytes, ratio, how it is predicted (in brackets from which "
+        "base; 0: the file itself), and how its planes are stored, the highest first. A file that is no container is encoded, "
+        "and shown as it would be stored.",
         epilog="examples:\n  s4weights inspect model.safetensors.s4w\n  s4weights inspect model.safetensors --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -63,6 +64,8 @@ def _print_json(anatomy: Anatomy) -> None:
             "stored_bytes": round(row.stored_bytes),
             "ratio": round(row.ratio, 4),
             "modes": sorted(row.modes),
+            "predictors": sorted(row.predictors),
+            "bases": sorted(row.bases),
         }
         sys.stdout.write(json.dumps(fields) + "\n")
     whole = {
@@ -73,6 +76,7 @@ def _print_json(anatomy: Anatomy) -> None:
         "seconds": round(anatomy.seconds, 3),
         "engine": anatomy.engine,
         "verified": not anatomy.is_container,
+        "bases": [base.member() for base in anatomy.bases],
         "typed_bytes": sum(row.logical_bytes for row in anatomy.rows if not untyped(row)),
     }
     sys.stdout.write(json.dumps(whole) + "\n")
@@ -95,6 +99,12 @@ def _print_table(path: Path, anatomy: Anatomy, limit: int | None) -> None:
     console.print(table)
     if len(shown) < len(tensors):
         console.print(f"... and {len(tensors) - len(shown)} more tensors (--limit)")
+    for number, base in enumerate(anatomy.bases, 1):
+        behind = f", {base.depth} more behind it" if base.depth else ""
+        console.print(
+            f"base ({number}): {printable(base.key)}, {size(base.size)}, XXH3-128 {base.digest.hex()}{behind}",
+            soft_wrap=True,
+        )
     ratio = anatomy.logical_bytes / anatomy.stored_bytes if anatomy.stored_bytes else 1.0
     verb = "stored" if anatomy.is_container else "would be stored"
     how = f"{anatomy.engine}, verified" if anatomy.engine else "not decoded"
