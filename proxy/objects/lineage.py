@@ -13,11 +13,12 @@ from s4weights.proxy.lineage.calls import Need
 from s4weights.proxy.lineage.names import new_nonce
 from s4weights.proxy.lineage.protocol import claim
 
+from . import occupants
 from .based_body import BasedBody
 from .bases import Bases
 from .codec_pool import CodecPool
 from .guard import Guard
-from .occupants import MIN_BASE_BYTES, base_of, occupant_of
+from .occupants import base_of, occupant_of
 from .predecessors import Predecessors
 from .types import LogicalObject
 
@@ -45,7 +46,7 @@ class Lineage:
 
     async def begin(self, target: tuple[str, str], size: int | None) -> BasedBody | None:
         """For a body that is about to be encoded at target (bucket, key). size: logical bytes, where known."""
-        if not self._settings.deltas or (size is not None and size < MIN_BASE_BYTES):
+        if not self._settings.deltas or (size is not None and size < occupants.MIN_BASE_BYTES):
             return None
         bucket, key = target
         base = await self._claimed(bucket, key, size)
