@@ -47,6 +47,8 @@ class Settings:
     """fast (never the bottleneck), balanced or small (everything that gains)."""
     deltas: bool = True
     """Code a checkpoint against the one before it, and tensors against their twins; off: every object stands alone."""
+    rebase: bool = True
+    """Write an object again without its base, in the background, where the base is kept for it alone and costs more."""
     max_chain: int = 8
     """Objects that may lie behind one another."""
     max_restore_ratio: float = 3.0

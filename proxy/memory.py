@@ -17,11 +17,13 @@ class MemoryBudget:
         self._on_pressure = on_pressure
         self.used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._unused = asyncio.Event()
+        self._unused.set()
 
     async def acquire(self, size: int) -> None:
         """Take size bytes, at most the whole budget, as soon as they are free."""
         if not self._waiting and self._fits(size):
-            self.used_bytes += size
+            self._take(size)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
@@ -37,20 +39,24 @@ class MemoryBudget:
                 self._wake()
             raise
 
+    async def wait_unused(self) -> None:
+        """Until nobody holds anything."""
+        await self._unused.wait()
+
     def try_acquire(self, size: int) -> bool:
         """Take size bytes if they are free now and nobody waits."""
         if self._waiting or self.used_bytes + size > self.total_bytes:
             return False
-        self.used_bytes += size
+        self._take(size)
         return True
 
     def exceed(self, size: int) -> None:
         """Take size bytes that a stream cannot go on without, and so cannot wait for."""
-        self.used_bytes += size
+        self._take(size)
 
     def release(self, size: int) -> None:
         """Give size bytes back."""
-        self.used_bytes -= size
+        self._take(-size)
         self._wake()
 
     @asynccontextmanager
@@ -70,5 +76,12 @@ class MemoryBudget:
         while self._waiting and self._fits(self._waiting[0][0]):
             size, turn = self._waiting.popleft()
             if not turn.done():
-                self.used_bytes += size
+                self._take(size)
                 turn.set_result(None)
+
+    def _take(self, size: int) -> None:
+        self.used_bytes += size
+        if self.used_bytes:
+            self._unused.clear()
+        else:
+            self._unused.set()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.objects.types import MARKER
+from s4weights.proxy.objects.marker import MARKER
 
 _META: Final = "x-amz-meta-"
 # S3's own bound on user metadata: names and values together.

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.objects.types import MARKER
+from s4weights.proxy.objects.marker import MARKER
 from s4weights.proxy.upstream.protocol import Forwarded
 
 from .attributes import check_key

@@ -40,7 +40,7 @@ class BodyEncoder:
         await self._encode(await self._pool.run(self.encoder.plan_end))
 
     async def seal(
-        self, etag: LogicalETag, *, parts: Sequence[int] = (), checksums: Mapping[str, str] | None = None
+        self, etag: LogicalETag | None, *, parts: Sequence[int] = (), checksums: Mapping[str, str] | None = None
     ) -> None:
         """Make index and trailer, after `end`. parts: sizes of the client's parts. checksums: its own by header."""
         totals = self.encoder.totals

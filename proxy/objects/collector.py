@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from s4weights.codec.errors import FormatError
@@ -12,7 +12,7 @@ from s4weights.proxy.limits import MIN_CONTAINER_BYTES
 from s4weights.proxy.lineage.calls import Occupant
 from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, content_of, is_hidden
 from s4weights.proxy.lineage.sweep import missing_pins, pin_again, sweep_hidden, sweep_pin, sweep_tomb
-from s4weights.proxy.lineage.timing import DELAYS, Delays
+from s4weights.proxy.lineage.timing import DELAYS
 from s4weights.proxy.upstream.protocol import Entry, Upstream
 
 from .guard import Guard
@@ -32,10 +32,10 @@ class Found:
 class Collector:
     """One bucket at a time; may run beside any number of proxies."""
 
-    def __init__(self, upstream: Upstream, guard: Guard, delays: Delays = DELAYS) -> None:
+    def __init__(self, upstream: Upstream, guard: Guard, grace: timedelta = DELAYS.grace) -> None:
         self._upstream = upstream
         self._guard = guard
-        self._delays = delays
+        self._grace = grace
 
     async def sweep(self, bucket: str, *, dry_run: bool = False) -> AsyncIterator[Found]:
         """Do it, and tell of each deed. Raises: S3Error, UpstreamError."""
@@ -83,7 +83,7 @@ class Collector:
         return await self._guard.run(bucket, sweep_hidden(content, dry_run=dry_run))
 
     async def _old(self, bucket: str, prefix: str) -> AsyncIterator[Entry]:
-        latest = datetime.now(UTC) - self._delays.grace
+        latest = datetime.now(UTC) - self._grace
         async for entry in entries(self._upstream, bucket, prefix):
             if entry.last_modified <= latest:
                 yield entry

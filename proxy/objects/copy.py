@@ -11,12 +11,13 @@ from s4weights.proxy.lineage.protocol import copy_needs, unclaim
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
 from .guard import NO_CONTAINER, Guard
+from .marker import container_marker, kept_marker
 from .occupants import occupant_of
 from .parts import CopiedBody
 from .put import put_object
 from .read import read_object
 from .store import Store
-from .types import MARKER, MARKER_CONTAINER, LogicalObject
+from .types import LogicalObject
 
 _INHERITED: Final = frozenset(
     {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
@@ -38,8 +39,8 @@ async def copy_object(
     Raises: S3Error PreconditionFailed where the source is another one by now.
     """
     if replace:
-        marker = MARKER_CONTAINER if source.is_container else source.stored.headers.get(MARKER)
-        headers = {**headers, MARKER: marker} if marker else headers
+        marker = kept_marker(source.stored.headers) or (container_marker() if source.is_container else {})
+        headers = {**headers, **marker}
 
     async def copy(stored_conditions: Conditions | None) -> Stored:
         try:

@@ -52,6 +52,10 @@ class Lineage:
         base = await self._claimed(bucket, key, size)
         return BasedBody(self._guard, self._pool, self.bases, target, size, base, self._cache.begin())
 
+    def begin_alone(self, target: tuple[str, str], size: int) -> BasedBody:
+        """For a body that is to have no bases but itself."""
+        return BasedBody(self._guard, self._pool, self.bases, target, size, None, self._cache.begin())
+
     async def _claimed(self, bucket: str, key: str, size: int | None) -> tuple[BaseBody, LogicalObject] | None:
         try:
             found = await self.predecessors.find(bucket, key, size)

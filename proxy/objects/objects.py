@@ -29,6 +29,7 @@ from s4weights.proxy.upstream.protocol import (
 
 from .bases import Bases
 from .codec_pool import CodecPool
+from .collector import Collector
 from .copy import copy_object, depends_on_others, write_anew
 from .delete import delete_object
 from .guard import Guard
@@ -38,6 +39,7 @@ from .listing import LogicalListing
 from .predecessors import Predecessors
 from .put import put_object
 from .read import read_object
+from .rebase import Rebaser
 from .resolve import Resolver
 from .store import Store, VerifiedBody
 from .types import LogicalObject
@@ -76,6 +78,8 @@ class Objects:
             parts=MemoryBudget(quarter),
         )
         self.uploads = Uploads(self.store)
+        self.collector = Collector(upstream, guard)
+        self.rebaser = Rebaser(self.store, self._resolver)
         self._listing = LogicalListing(self._resolver)
         self._relieving: asyncio.Task[None] | None = None
 
@@ -84,9 +88,12 @@ class Objects:
         await asyncio.to_thread(self.store.journal.open)
         await asyncio.to_thread(self._cache.open)
         await self.uploads.start()
+        if self.store.settings.rebase:
+            self.rebaser.start()
 
     async def close(self) -> None:
         """Abort what is open and give everything back."""
+        await self.rebaser.close()
         await self.uploads.close()
         await asyncio.to_thread(self.store.pool.close)
         self.store.journal.close()

@@ -15,7 +15,8 @@ from s4weights.proxy.upstream.protocol import ByteRange, ObjectInfo, Upstream
 from .about import read_checksums, read_part_checksums, read_parts
 from .fetch import fetch, retried
 from .lru import LRU
-from .types import MARKER, MARKER_CONTAINER, LogicalObject
+from .marker import client_time, is_container, without_marker
+from .types import LogicalObject
 
 # A parsed index costs about this a frame in memory.
 _INDEX_FRAME_BYTES = 128
@@ -86,13 +87,13 @@ class Resolver:
 
 
 def _read_tail(path: str, stored: ObjectInfo, end: bytes) -> Tail | None:
-    marker = stored.headers.get(MARKER)
-    if marker != MARKER_CONTAINER and (marker is not None or not looks_like_trailer(end)):
+    marked = is_container(stored.headers)
+    if marked is False or (marked is None and not looks_like_trailer(end)):
         return None
     try:
         return read_tail(end, object_bytes=stored.size)
     except FormatError as error:
-        if marker is None:
+        if marked is None:
             return None
         raise _damaged(path, error) from error
 
@@ -108,7 +109,7 @@ def _encoding(value: str) -> dict[str, str]:
 
 
 def _logical_info(stored: ObjectInfo, tail: Tail | None) -> ObjectInfo:
-    headers = {name: value for name, value in stored.headers.items() if name != MARKER}
+    headers = without_marker(stored.headers)
     if "content-encoding" in headers:
         headers |= _encoding(headers.pop("content-encoding"))
     if tail is None:
@@ -117,4 +118,4 @@ def _logical_info(stored: ObjectInfo, tail: Tail | None) -> ObjectInfo:
     headers = {name: value for name, value in headers.items() if not name.startswith("x-amz-checksum-")}
     # A container that `s4weights pack` wrote has no ETag of S3's making; its digest identifies the body as well.
     etag = str(trailer.etag) if trailer.etag else trailer.digest.hex()
-    return ObjectInfo(trailer.logical_bytes, etag, stored.last_modified, headers)
+    return ObjectInfo(trailer.logical_bytes, etag, client_time(stored), headers)

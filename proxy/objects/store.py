@@ -17,8 +17,8 @@ from .codec_pool import CodecPool
 from .guard import Guard
 from .journal import Journal
 from .lineage import Lineage
+from .marker import RAW, container_marker
 from .stored_writer import StoredWriter, hold_bytes
-from .types import MARKER, MARKER_CONTAINER, MARKER_RAW
 
 
 class VerifiedBody(Protocol):
@@ -65,7 +65,7 @@ class Store:
 
     def writer(self, target: tuple[str, str], headers: Headers) -> StoredWriter:
         """A writer for a container at target (bucket, key)."""
-        marked = {**headers, MARKER: MARKER_CONTAINER}
+        marked = {**container_marker(), **headers}
         return StoredWriter(
             self.upstream,
             self.journal,
@@ -86,7 +86,7 @@ _PROBE_AND_FRAMES_BYTES: Final = 16 << 20
 
 def passed_headers(kind: Kind, headers: Headers) -> Headers:
     """The headers of a body that passes through; one that is a container of its own stays one for its reader."""
-    return {**headers, MARKER: MARKER_RAW} if kind is Kind.CONTAINER else headers
+    return {**headers, **RAW} if kind is Kind.CONTAINER else headers
 
 
 def sent_checksum(body: VerifiedBody, header: str | None = None) -> SentChecksum | None:

@@ -9,13 +9,6 @@ from typing import Final
 from s4weights.codec.decode import Tail
 from s4weights.proxy.upstream.protocol import ObjectInfo
 
-MARKER: Final = "x-amz-meta-s4w"
-"""The user-metadata entry that says what we did to an object; never shown to a client."""
-MARKER_CONTAINER: Final = "container"
-MARKER_RAW: Final = "raw"
-"""A container that a client itself uploaded: given back as it was sent."""
-
-
 PART_CHECKSUMS: Final = "parts"
 """Among the checksums that a container keeps: those of the client's parts, in order, with commas between."""
 

@@ -12,7 +12,19 @@ from s4weights.codec.allocator import keep_freed_memory
 from s4weights.codec.errors import S4WeightsError
 from s4weights.version import __version__
 
-_COMMANDS: Final = ("serve", "pack", "unpack", "inspect", "estimate", "bench", "config")
+_COMMANDS: Final = (
+    "serve",
+    "pack",
+    "unpack",
+    "inspect",
+    "estimate",
+    "bench",
+    "verify",
+    "explain",
+    "gc",
+    "repack",
+    "config",
+)
 _EPILOG: Final = """\
 exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage
 """

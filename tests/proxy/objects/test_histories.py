@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import shutil
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, content_of, is_hidden
 from s4weights.proxy.lineage.perform import list_keys
-from s4weights.proxy.lineage.timing import DELAYS
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects import occupants
 from s4weights.proxy.objects.collector import Collector
@@ -242,7 +240,7 @@ class World:
         assert {key for key in keys if not is_hidden(key)} == set(self.truth)
 
     async def sweep(self) -> None:
-        collector = Collector(self.bucket, self.proxies[0].store.guard, replace(DELAYS, grace=timedelta(seconds=-60)))
+        collector = Collector(self.bucket, self.proxies[0].store.guard, timedelta(seconds=-60))
         async for _ in collector.sweep(BUCKET):
             pass
         await self.check()

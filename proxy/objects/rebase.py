@@ -1,0 +1,174 @@
+"""Objects whose base is kept for them alone are written again without it, in the background, where that takes fewer bytes.
+
+So a run that keeps its last two checkpoints does not pay for a third. A save never waits for this, and an object that has
+anything about it that a new write would lose is left as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from s4weights.codec.errors import FormatError
+from s4weights.codec.types import Kind
+from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.lineage.calls import ListUnder, Occupant, Read, Steps
+from s4weights.proxy.lineage.names import Content, hidden_of, is_hidden, pins_of, read_pin
+from s4weights.proxy.upstream.protocol import Conditions
+
+from .body_encoder import BodyEncoder
+from .marker import container_marker
+from .occupants import plain_bytes
+from .read import read_object
+from .resolve import Resolver
+from .store import Store
+from .types import PART_CHECKSUMS, LogicalObject
+
+_log = logging.getLogger(__name__)
+
+# What an answer to GET says of an object that a new write can say again ...
+_CARRIED: Final = frozenset(
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+        "x-amz-server-side-encryption",
+        "x-amz-server-side-encryption-aws-kms-key-id",
+        "x-amz-server-side-encryption-bucket-key-enabled",
+    }
+)
+# ... and what it cannot, or not by this answer alone.
+_LOST: Final = ("x-amz-tagging-count", "x-amz-object-lock-", "x-amz-storage-class", "x-amz-website-redirect-location")
+
+
+class Rebaser:
+    """One object at a time, while no save is under way."""
+
+    def __init__(self, store: Store, resolver: Resolver) -> None:
+        self._store = store
+        self._resolver = resolver
+        self._waiting: asyncio.Queue[tuple[str, Content]] = asyncio.Queue()
+        self._worker: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._store.guard.on_gone = self._gone
+        self._worker = asyncio.create_task(self._work())
+
+    async def close(self) -> None:
+        """Stop; what is under way is dropped, and the objects stay as they are."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    async def idle(self) -> None:
+        """Wait until there is nothing to do."""
+        await self._waiting.join()
+
+    async def rebase(self, bucket: str, key: str) -> bool:
+        """Write one object again, without bases. False: it has none, or cannot be written again as it is.
+
+        Raises: S3Error PreconditionFailed where the client wrote it meanwhile; UpstreamError; FormatError.
+        """
+        found = await self._resolver.resolve(bucket, key)
+        if found.tail is None or found.tail.index is None or not found.tail.index.about.get("bases"):
+            return False
+        return await self.write_again(found)
+
+    async def write_again(self, found: LogicalObject) -> bool:
+        """Write a container again, without bases and at this proxy's level. found: with its index. As rebase."""
+        if any(name.startswith(_LOST) for name in found.stored.headers):
+            return False
+        await self._copy_through(found)
+        return True
+
+    def _gone(self, bucket: str, key: str, old: Occupant) -> None:
+        self._store.lineage.predecessors.removed(bucket, key)
+        if old.content is not None:
+            self._waiting.put_nowait((bucket, old.content))
+
+    async def _work(self) -> None:
+        while True:
+            bucket, content = await self._waiting.get()
+            try:
+                for key in await self._worth_it(bucket, content):
+                    await self._store.writes.wait_unused()
+                    await self.rebase(bucket, key)
+            except (S3Error, UpstreamError, FormatError, OSError) as error:
+                _log.info("dependents of a base in %s keep it: %s", bucket, error)
+            except Exception:
+                # The next one must still be looked after.
+                _log.exception("dependents of a base in %s keep it", bucket)
+            finally:
+                self._waiting.task_done()
+
+    async def _worth_it(self, bucket: str, content: Content) -> list[str]:
+        """The dependents of a hidden base, where all of them without it take fewer bytes than it does."""
+        hidden = await self._store.guard.run(bucket, _keys(hidden_of(content)))
+        if not hidden:
+            return []
+        dependents = await self._store.guard.run(bucket, _dependents(content))
+        if not dependents or any(is_hidden(key) for key in dependents):
+            return []
+        kept_bytes = sum([(await self._store.upstream.head(bucket, key)).size for key in hidden])
+        more_bytes = 0
+        for key in dependents:
+            found = await self._resolver.resolve(bucket, key)
+            if found.tail is not None and found.tail.index is not None:
+                more_bytes += plain_bytes(found.tail.index.about, found.stored.size) - found.stored.size
+        return dependents if more_bytes < kept_bytes else []
+
+    async def _copy_through(self, found: LogicalObject) -> None:
+        assert found.tail is not None
+        assert found.tail.index is not None
+        store, target, trailer = self._store, (found.bucket, found.key), found.tail.trailer
+        headers = {name: value for name, value in found.info.headers.items() if _is_carried(name)}
+        headers |= container_marker(found.info.last_modified)
+        async with store.writes.hold(store.write_hold_bytes):
+            encoder = BodyEncoder(
+                store, _kind(found.tail.index.about), store.lineage.begin_alone(target, found.info.size)
+            )
+            try:
+                await encoder.commit(store.writer(target, headers))
+                async for chunk in read_object(store, found, 0, found.info.size):
+                    await encoder.feed(chunk)
+                await encoder.end()
+                checksums = {**found.checksums}
+                if found.part_checksums:
+                    checksums[PART_CHECKSUMS] = ",".join(found.part_checksums)
+                await encoder.seal(trailer.etag, parts=found.parts, checksums=checksums)
+                if encoder.encoder.digest != trailer.digest:
+                    raise FormatError(
+                        f"{found.path}: expected XXH3-128 {trailer.digest.hex()} of what was written again"
+                    )
+                await encoder.finish(Conditions(if_match=f'"{found.stored.etag}"'))
+            finally:
+                await encoder.abort()
+
+
+def _is_carried(name: str) -> bool:
+    return name in _CARRIED or name.startswith("x-amz-meta-")
+
+
+def _kind(about: Mapping[str, object]) -> Kind:
+    said = about.get("kind")
+    return Kind(said) if said in {kind.value for kind in Kind} else Kind.UNKNOWN
+
+
+def _keys(prefix: str) -> Steps[list[str]]:
+    keys: list[str] = yield ListUnder(prefix)
+    return keys
+
+
+def _dependents(content: Content) -> Steps[list[str]]:
+    keys = set()
+    for pin in (yield ListUnder(pins_of(content))):
+        text = yield Read(pin)
+        if text is not None:
+            keys.add(read_pin(text))
+    return sorted(keys)
