@@ -18,7 +18,7 @@ RAW: Final = {MARKER: _RAW}
 
 def container_marker(modified: datetime | None = None) -> dict[str, str]:
     """modified: when the client wrote the body, where we have written the object again since."""
-    return {MARKER: _CONTAINER if modified is None else f"{_CONTAINER}{_MODIFIED}{modified.timestamp():.0f}"}
+    return {MARKER: _CONTAINER if modified is None else f"{_CONTAINER}{_MODIFIED}{int(modified.timestamp())}"}
 
 
 def is_container(headers: Headers) -> bool | None:

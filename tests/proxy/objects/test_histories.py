@@ -129,7 +129,9 @@ class World:
 
     async def overwrite(self) -> None:
         if (key := self.some_key()) is not None:
-            data = self.random.choice([self.next_body(key[0]), b"no checkpoint", self.truth[key]])
+            data = self.random.choice(
+                [self.next_body(key[0] if key[0] in RUNS else RUNS[0]), b"no checkpoint", self.truth[key]]
+            )
             await self.write(self.proxy, key, data)
             self.truth[key] = data
 
