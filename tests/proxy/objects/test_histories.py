@@ -242,6 +242,8 @@ class World:
         assert {key for key in keys if not is_hidden(key)} == set(self.truth)
 
     async def sweep(self) -> None:
+        for objects in self.proxies:
+            await objects.rebaser.idle()
         collector = Collector(self.bucket, self.proxies[0].store.guard, timedelta(seconds=-60))
         async for _ in collector.sweep(BUCKET):
             pass
