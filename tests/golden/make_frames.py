@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from s4weights.codec.encode import encode_frame
 from s4weights.codec.engines import Engine, ReferenceEngine
-from s4weights.codec.types import NO_GRID, ElementType, Frame, Grid, Level
+from s4weights.codec.types import NO_GRID, Base, BaseKind, ElementType, Frame, Grid, Level, Reference
 
 FOLDER = Path(__file__).parent / "v1" / "frames"
 ELEMENTS = 1_000
@@ -33,10 +33,11 @@ class Case:
     level: Level
     data: bytes
     grid: Grid = NO_GRID
+    bases: tuple[Base, ...] = ()
 
     def stored(self, engine: Engine) -> bytes:
         """What a writer of version 1 stores."""
-        frame = encode_frame(Frame(0, self.element, self.data, self.grid), engine, self.level)
+        frame = encode_frame(Frame(0, self.element, self.data, self.grid, self.bases), engine, self.level)
         return frame.header + bytes(frame.payload)
 
 
@@ -98,6 +99,52 @@ def two_blocks(values: Numbers) -> bytes:
     return from_rotated(exponents << 8, np.zeros_like(exponents), ElementType.BF16)
 
 
+def words(numbers: Numbers, width: int) -> bytes:
+    """The low bytes of each."""
+    return numbers.astype(np.uint64).astype(f"<u{width}").tobytes()
+
+
+def near_bases() -> dict[str, Case]:
+    """What each predictor that needs a base is made for, some places besides the first; copies."""
+    found = {}
+    for element in ElementType:
+        if element is ElementType.BYTES:
+            continue
+        width = element.width
+        before = noise(ELEMENTS, 61, 1 << 8 * min(width, 4))
+        if width == 8:
+            before = before << 32 | noise(ELEMENTS, 64, 1 << 32)
+        flipped = before ^ (bell(ELEMENTS, 62) == 0) * (1 << noise(ELEMENTS, 66, 8 * width))
+        stepped = before + bell(ELEMENTS, 71)
+        # Elements that are wrong in every place first: a writer must not take it.
+        bases = tuple(
+            Base(Reference(number, 4_096 * number), BaseKind.SAME, words(numbers, width))
+            for number, numbers in enumerate((noise(ELEMENTS, 63, 256), before))
+        )
+        name = element.name.lower()
+        for level in Level if element in (ElementType.BF16, ElementType.F32, ElementType.U8) else (Level.BALANCED,):
+            found[f"xor-{name}-{level.value}"] = Case(element, level, words(flipped, width), bases=bases)
+            found[f"difference-{name}-{level.value}"] = Case(element, level, words(stepped, width), bases=bases)
+        found[f"copy-{name}"] = Case(element, Level.BALANCED, words(before, width), bases=bases)
+    text = b"never show a wrong byte; " * 16
+    same = Base(Reference(3, 0), BaseKind.SAME, noise(len(text), 81, 256).astype(np.uint8).tobytes())
+    xored = bytes(a ^ b for a, b in zip(text, same.data, strict=True))
+    found["xor-bytes-balanced"] = Case(ElementType.BYTES, Level.BALANCED, xored, bases=(same,))
+    found["copy-bytes"] = Case(ElementType.BYTES, Level.BALANCED, bytes(same.data), bases=(same,))
+    wide = noise(ELEMENTS, 91, 1 << 32)
+    # Ties and infinities besides.
+    wide[::50], wide[1::50] = wide[::50] & ~0xFFFF | 0x8000, 0x7F80_0000
+    narrow = wide + 0x7FFF + (wide >> 16 & 1) >> 16
+    exact = Base(Reference(0, 8), BaseKind.WIDER, words(wide, 4))
+    rounded = Base(Reference(0, 8), BaseKind.NARROWER, words(narrow, 2))
+    off_by_some = narrow ^ (bell(ELEMENTS, 92) == 0)
+    for level in Level:
+        found[f"narrowed-{level.value}"] = Case(ElementType.BF16, level, words(off_by_some, 2), bases=(exact,))
+        found[f"widened-{level.value}"] = Case(ElementType.F32, level, words(wide, 4), bases=(rounded,))
+    found["copy-narrowed"] = Case(ElementType.BF16, Level.BALANCED, words(narrow, 2), bases=(exact,))
+    return found
+
+
 def cases() -> dict[str, Case]:
     """By name."""
     rare = (noise(TWO_BLOCKS, 31, 64) == 0).astype(np.int64)
@@ -115,7 +162,7 @@ def cases() -> dict[str, Case]:
             data = moments(65, 48, element)[13 * element.width :]
             found[f"moments-{element.name.lower()}-{level.value}"] = Case(element, level, data, Grid(48, 13))
     found["exact-levels-balanced"] = Case(ElementType.BF16, Level.BALANCED, exact_levels(1_100), Grid(1_100, 0))
-    return found
+    return found | near_bases()
 
 
 def main() -> int:

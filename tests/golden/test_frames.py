@@ -6,11 +6,12 @@ from functools import cache
 
 import pytest
 
-from s4weights.codec.container import FRAME_HEADER_BYTES, FrameHeader
-from s4weights.codec.decode import decode_frame
+from s4weights.codec.container import FRAME_HEADER_BYTES, REFERENCE_BYTES, FrameHeader
+from s4weights.codec.decode import decode_frame, read_reference
 from s4weights.codec.engines import NativeEngine, ReferenceEngine
 from s4weights.codec.engines.payload import stored_modes
-from s4weights.codec.types import ElementType, Layout, Level, Mode, Predictor
+from s4weights.codec.types import Buffer, ElementType, Layout, Level, Mode, Predictor
+from tests.codec.document import decode_payload
 from tests.golden import make_frames
 
 CASES = make_frames.cases()
@@ -29,6 +30,13 @@ def modes(name: str) -> tuple[Mode, ...]:
     return () if header.layout is Layout.RAW else stored_modes(payload, header.predictor, header.planes)
 
 
+def base_of(name: str) -> Buffer | None:
+    """What the stored frame refers to, of what was offered."""
+    needed = read_reference(stored(name))
+    found = [one.data for one in CASES[name].bases if needed is not None and one.reference == needed.reference]
+    return found[0] if found else None
+
+
 def test_no_frame_is_missing():
     assert {path.stem for path in make_frames.FOLDER.iterdir()} == set(CASES)
     assert {(case.element, case.level) for case in CASES.values()} == {(e, v) for e in ElementType for v in Level}
@@ -37,7 +45,30 @@ def test_no_frame_is_missing():
 @ENGINES
 @pytest.mark.parametrize("name", CASES)
 def test_a_golden_frame_decodes(name, engine):
-    assert decode_frame(stored(name), engine) == CASES[name].data
+    assert decode_frame(stored(name), engine, base=base_of(name)) == CASES[name].data
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.bases and Mode.ZSTD not in modes(name)])
+def test_a_frame_from_a_base_is_what_the_document_says(name):
+    header, base = FrameHeader.parse(stored(name)), base_of(name)
+    assert base is not None
+    payload = stored(name)[FRAME_HEADER_BYTES + REFERENCE_BYTES :]
+    n = header.logical_bytes // header.element.width
+    found = decode_payload(payload, header.element, header.predictor, header.layout, n, bytes(base))
+    assert found == CASES[name].data
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.bases])
+def test_the_predictor_is_the_one_that_the_frame_was_made_for(name):
+    header = FrameHeader.parse(stored(name))
+    made_for, _, rest = name.partition("-")
+    if made_for == "copy":
+        expected = (Predictor.NARROWED if rest == "narrowed" else Predictor.XOR, Layout.RAW)
+        assert (header.predictor, header.layout) == expected
+    else:
+        assert header.predictor is Predictor[made_for.upper()]
+    if len(CASES[name].bases) == 2:
+        assert read_reference(stored(name)).reference == CASES[name].bases[1].reference
 
 
 # zstd promises to decode old frames, not to write the same ones.

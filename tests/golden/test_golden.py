@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from s4weights.codec.container import FrameHeader
-from s4weights.codec.decode import read_tail
+from s4weights.codec.container import FrameHeader, read_bases
+from s4weights.codec.decode import read_reference, read_tail
 from s4weights.codec.engines import NativeEngine, ReferenceEngine
-from s4weights.codec.types import ElementType, Level
-from tests.codec.samples import pack, unpack
+from s4weights.codec.types import ElementType, Layout, Predictor
+from tests.codec.samples import unpack
 from tests.golden import make_golden
 
 FOLDER = Path(__file__).parent / "v1"
+CASES = make_golden.cases()
 FORMAT = Path(__file__).parents[2] / "docs" / "format.md"
 NAMES = [
+    *("twins", "delta", "delta-of-delta"),
     *("bf16", "f32-positive", "i64", "text", "noise", "zeros", "several-frames", "empty"),
     *("moments-fast", "moments-balanced", "moments-small"),
 ]
@@ -34,15 +36,14 @@ def test_no_vector_is_missing():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_container_decodes(name, engine):
     known = json.loads((FOLDER / "manifest.json").read_text())[name]
-    body = unpack((FOLDER / f"{name}.s4w").read_bytes(), engine)
+    body = unpack((FOLDER / f"{name}.s4w").read_bytes(), engine, [CASES[base].body for base in CASES[name].bases])
     assert (hashlib.sha256(body).hexdigest(), len(body)) == (known["sha256"], known["bytes"])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_frames_of_a_golden_container_are_written_again_to_the_byte(name):
-    known = json.loads((FOLDER / "manifest.json").read_text())[name]
     golden = (FOLDER / f"{name}.s4w").read_bytes()
-    container, _ = pack(unpack(golden), level=Level(known["level"]))
+    container = make_golden.packed(name, NativeEngine())
     spans, again = (read_tail(one, object_bytes=len(one)).index.spans() for one in (golden, container))
     assert [(one.start, one.logical_bytes) for one in spans] == [(one.start, one.logical_bytes) for one in again]
     for span, other in zip(spans, again, strict=True):
@@ -50,6 +51,34 @@ def test_the_frames_of_a_golden_container_are_written_again_to_the_byte(name):
         # zstd, of bytes without a type, promises to decode old frames, not to write the same ones.
         if FrameHeader.parse(frame).element is not ElementType.BYTES:
             assert container[other.stored_start :][: other.stored_bytes] == frame
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("twins", [(Predictor.NARROWED, Layout.RAW, 0), (Predictor.XOR, Layout.RAW, 0)]),
+        (
+            "delta",
+            [
+                (Predictor.DIFFERENCE, Layout.PLANES, 1),
+                (Predictor.NARROWED, Layout.RAW, 0),
+                (Predictor.XOR, Layout.RAW, 1),
+            ],
+        ),
+        ("delta-of-delta", [(Predictor.XOR, Layout.RAW, 1)]),
+    ],
+)
+def test_a_golden_container_refers_to_itself_and_to_others(name, expected):
+    golden = (FOLDER / f"{name}.s4w").read_bytes()
+    index = read_tail(golden, object_bytes=len(golden)).index
+    found = []
+    for span in index.spans():
+        stored = golden[span.stored_start :][: span.stored_bytes]
+        header, needed = FrameHeader.parse(stored), read_reference(stored)
+        if needed is not None:
+            found.append((header.predictor, header.layout, needed.reference.number))
+    assert found == expected
+    assert [base.key for base in read_bases(index.about)] == [f"{base}.s4w" for base in CASES[name].bases]
 
 
 @pytest.mark.parametrize("manifest", [{}, {"zeros": {"sha256": "promised", "bytes": 64}}], ids=["lost", "kept"])
