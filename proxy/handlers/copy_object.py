@@ -11,6 +11,7 @@ from s4weights.proxy.checksums.algorithms import ALGORITHM_HEADER, elements
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.conditions import check_copy_source, read_conditions
+from s4weights.proxy.objects.copy import SourceChanged
 from s4weights.proxy.objects.types import LogicalObject
 from s4weights.proxy.upstream.protocol import Conditions, Stored
 
@@ -34,8 +35,9 @@ async def copy_object(context: Context) -> web.StreamResponse:
             stored = await _copy(context, source, conditions, replace=directive == "REPLACE")
             break
         except S3Error as error:
-            # Without a condition of the client's own it was ours: the source was overwritten since it was looked up.
-            if error.code != "PreconditionFailed" or not conditions.asks_for_nothing() or attempt == _ATTEMPTS:
+            # The source was written since it was looked up; without a condition of the client's own any of them was ours.
+            is_ours = error.code == "PreconditionFailed" and conditions.asks_for_nothing()
+            if attempt == _ATTEMPTS or not (is_ours or isinstance(error, SourceChanged)):
                 raise
     modified = stored.last_modified or source.info.last_modified
     tree = {"LastModified": iso_date(modified), "ETag": f'"{stored.etag}"', **elements(stored.checksums)}

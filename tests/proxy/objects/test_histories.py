@@ -19,6 +19,7 @@ from s4weights.proxy.lineage.perform import list_keys
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects import occupants
 from s4weights.proxy.objects.collector import Collector
+from s4weights.proxy.objects.copy import SourceChanged
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 
@@ -150,8 +151,13 @@ class World:
         target = self.random.choice([f"kept/{self.random.randrange(3)}.safetensors", f"{key}.best"])
         if target != key:
             self.done += [key, target]
-            found = await objects.resolve(BUCKET, key)
-            await objects.copy(found, BUCKET, target, {}, replace=self.random.random() < 0.5)
+            for attempt in range(3):  # as the handler does
+                found = await objects.resolve(BUCKET, key)
+                try:
+                    await objects.copy(found, BUCKET, target, {}, replace=self.random.random() < 0.5)
+                    break
+                except SourceChanged:
+                    assert attempt < 2
             self.truth[target] = self.truth[key]
         return key
 

@@ -1,0 +1,146 @@
+"""verify, gc, explain and repack on a directory that a proxy wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from s4weights.cli import main
+from s4weights.proxy.config import Settings
+from s4weights.proxy.lineage.names import new_nonce, pin_key, pin_text, tomb_key
+from s4weights.proxy.metrics import Metrics
+from s4weights.proxy.objects.objects import Objects
+from s4weights.proxy.objects.occupants import content
+from s4weights.proxy.upstream.directory import DirectoryUpstream
+from tests.proxy.objects.conftest import body
+from tests.proxy.objects.test_deltas import KEYS, Run
+
+BUCKET = "training"
+
+
+@pytest.fixture
+def buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two steps of a run, the second coded against the first, and a body that is no checkpoint."""
+    root = tmp_path / "buckets"
+    root.mkdir()
+
+    async def write() -> None:
+        async with _objects(root, tmp_path) as objects:
+            await objects.store.upstream.create_bucket(BUCKET)
+            run = Run()
+            for key in KEYS[:2]:
+                data = run.step()
+                await objects.put(BUCKET, key, body(data), len(data), {})
+            await objects.put(BUCKET, "notes.txt", body(b"notes" * 100), 500, {})
+
+    asyncio.run(write())
+    monkeypatch.setenv("S4W_UPSTREAM", str(root))
+    return root
+
+
+class _objects:
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.upstream = DirectoryUpstream(root)
+        self.settings = Settings(upstream=str(root), state_dir=folder / "state")
+
+    async def __aenter__(self) -> Objects:
+        await self.upstream.start()
+        self.objects = Objects(self.upstream, self.settings, Metrics())
+        await self.objects.start()
+        return self.objects
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.objects.close()
+        await self.upstream.close()
+
+
+def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_verify_finds_nothing_wrong(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", BUCKET, "--deep"]) == 0
+    assert "2 containers" in capsys.readouterr().out
+
+
+def test_verify_names_an_object_whose_base_is_gone_and_goes_on(
+    buckets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (buckets / BUCKET / KEYS[0]).unlink()
+    assert main(["verify", f"s3://{BUCKET}", "--json"]) == 1
+    found = rows(capsys)
+    assert [row["key"] for row in found[:-1]] == [KEYS[1]]
+    assert KEYS[0] in found[0]["fault"]
+    assert found[-1] == {"containers": 1, "damaged": 1, "bytes": found[-1]["bytes"]}
+
+
+def test_deep_verify_finds_a_flipped_bit_that_a_look_does_not(
+    buckets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = buckets / BUCKET / KEYS[0]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    with path.open("r+b") as file:  # in place: the file keeps its metadata
+        file.write(data)
+    assert main(["verify", f"{BUCKET}/{KEYS[0]}", "--json"]) == 0
+    rows(capsys)
+    assert main(["verify", f"{BUCKET}/run/", "--deep", "--json"]) == 1
+    assert [row["ok"] for row in rows(capsys)[:-1]] == [False, False]
+
+
+def test_explain_shows_the_chain(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"{BUCKET}/{KEYS[1]}", "--json"]) == 0
+    [said] = rows(capsys)
+    assert [base["key"] for base in said["bases"]] == [KEYS[0]]
+    assert said["bases"][0]["found_at"] == f"{BUCKET}/{KEYS[0]}"
+    assert 1 < said["restore_ratio"] <= 3
+    assert main(["explain", f"{BUCKET}/{KEYS[0]}"]) == 0
+    assert "1 objects are pinned" in capsys.readouterr().out
+    assert main(["explain", f"{BUCKET}/notes.txt"]) == 0
+    assert "not a container" in capsys.readouterr().out
+
+
+def test_explain_fails_where_a_base_is_gone(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (buckets / BUCKET / KEYS[0]).unlink()
+    assert main(["explain", f"{BUCKET}/{KEYS[1]}"]) == 1
+    assert KEYS[0] in capsys.readouterr().out
+
+
+def test_gc_takes_away_what_a_dead_process_left_and_nothing_else(
+    buckets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = content(bytes(range(16)), 1 << 21)
+    assert some is not None
+    left = [(pin_key(some, "gone.pt", new_nonce()), pin_text("gone.pt")), (tomb_key(some, new_nonce()), b"")]
+
+    async def leave() -> None:
+        async with _objects(buckets, tmp_path) as objects:
+            for key, text in left:
+                await objects.store.upstream.put(BUCKET, key, text, len(text), {})
+
+    asyncio.run(leave())
+    assert main(["gc", BUCKET, "--json"]) == 0  # all of it is young
+    assert rows(capsys)[-1]["done"] == 0
+    assert main(["gc", BUCKET, "--dry-run", "--grace-days", "0"]) == 0
+    assert "2 things would be done" in capsys.readouterr().out
+    assert main(["gc", BUCKET, "--json", "--grace-days", "0"]) == 0
+    assert sorted(row["key"] for row in rows(capsys)[:-1]) == sorted(key for key, _ in left)
+    assert main(["verify", BUCKET, "--deep"]) == 0
+
+
+def test_repack_makes_an_object_stand_alone(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["repack", f"{BUCKET}/run/", "--dry-run"]) == 0
+    assert main(["repack", f"{BUCKET}/run/", "--level", "small", "--json"]) == 0
+    capsys.readouterr()
+    (buckets / BUCKET / KEYS[0]).unlink()
+    assert main(["verify", BUCKET, "--deep", "--json"]) == 0
+    assert [row["key"] for row in rows(capsys)[:-1]] == [KEYS[1]]
+
+
+def test_a_target_without_a_bucket_is_refused(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "s3://"]) == 1
+    assert "expected BUCKET" in capsys.readouterr().err
