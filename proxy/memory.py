@@ -18,6 +18,11 @@ class MemoryBudget:
         self.used_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
+
     async def acquire(self, size: int) -> None:
         """Take size bytes, at most the whole budget, as soon as they are free."""
         if not self._waiting and self._fits(size):

@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from s4weights.codec.container import FrameSpan
-from s4weights.codec.decode import decode_frame
 from s4weights.codec.encode import encode_frame
 from s4weights.codec.engines import Engine
 from s4weights.codec.types import EncodedFrame, Frame, Level
@@ -34,23 +32,17 @@ class CodecPool:
         """Wait for the threads to end."""
         self._executor.shutdown()
 
-    async def run(self, work: Callable[[], _T]) -> _T:
+    def submit(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         """Run something heavy in a thread of the pool."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """The same, and wait for it."""
+        return await self.submit(work)
 
     def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
         """Encode frames in parallel, a bounded number ahead, and give them in order."""
         return self._in_order([partial(encode_frame, frame, self.engine, self._level) for frame in frames])
-
-    def decode(self, stored: memoryview, spans: Sequence[FrameSpan], where: str) -> AsyncIterator[bytes]:
-        """Decode the frames of one run of stored bytes that starts at spans[0], in order."""
-        base = spans[0].stored_start
-
-        def job(span: FrameSpan) -> Callable[[], bytes]:
-            piece = stored[span.stored_start - base :][: span.stored_bytes]
-            return partial(decode_frame, piece, self.engine, expected=span, where=where)
-
-        return self._in_order([job(span) for span in spans])
 
     async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncIterator[_T]:
         loop = asyncio.get_running_loop()
