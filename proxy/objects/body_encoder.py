@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from s4weights.codec.container import HEADER_BYTES, LogicalETag
 from s4weights.codec.encode import Encoder
-from s4weights.codec.types import Buffer, Frame, Kind
+from s4weights.codec.types import Buffer, EncodedFrame, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import Conditions, Stored
@@ -25,14 +28,16 @@ class BodyEncoder:
         self._kept: list[Buffer] = [self.encoder.start()]
         self._tail = b""
         self._writer: StoredWriter | None = None
+        self._coding: deque[asyncio.Future[EncodedFrame]] = deque()
 
     async def feed(self, chunk: bytes) -> None:
-        """Encode the next bytes of the body."""
-        await self._encode(await self._pool.run(lambda: self.encoder.plan(chunk)))
+        """Take the next bytes of the body; their frames may still be under way."""
+        await self._encode(await self._pool.run(partial(self.encoder.plan, chunk)))
 
     async def end(self) -> None:
         """Encode what is left of the body."""
         await self._encode(await self._pool.run(self.encoder.plan_end))
+        await self._take_coded(0)
 
     async def seal(
         self, etag: LogicalETag, *, parts: Sequence[int] = (), checksums: Mapping[str, str] | None = None
@@ -40,8 +45,9 @@ class BodyEncoder:
         """Make index and trailer, after `end`. parts: sizes of the client's parts. checksums: its own by header."""
         self._tail = await self._pool.run(lambda: self.encoder.finish(etag=etag, parts=parts, checksums=checksums))
 
-    def gains(self) -> bool:
+    async def gains(self) -> bool:
         """Whether what there is so far is worth a container."""
+        await self._take_coded(0)
         totals = self.encoder.totals
         container_bytes = HEADER_BYTES + totals.stored_bytes + len(self._tail)
         return container_bytes <= totals.logical_bytes * (1 - MIN_GAIN)
@@ -67,12 +73,23 @@ class BodyEncoder:
 
     async def abort(self) -> None:
         """Drop everything."""
+        for frame in self._coding:
+            frame.cancel()
+        await asyncio.gather(*self._coding, return_exceptions=True)
+        self._coding.clear()
         self._kept.clear()
         if self._writer is not None:
             await self._writer.abort()
 
     async def _encode(self, frames: Sequence[Frame]) -> None:
-        async for encoded in self._pool.encode(frames):
+        for frame in frames:
+            self._coding.append(self._pool.encode(frame))
+            await self._take_coded(self._pool.frames_ahead)
+
+    async def _take_coded(self, left: int) -> None:
+        """Take frames in order until so many are left under way."""
+        while len(self._coding) > left:
+            encoded = await self._coding.popleft()
             stored = self.encoder.add(encoded)
             if encoded.fell_back:
                 self._metrics.frame_fallback()

@@ -1,10 +1,9 @@
-"""The codec beside the event loop: frames of all bodies share one pool of threads, order kept a body."""
+"""The codec beside the event loop: frames of all bodies share one pool of threads."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
@@ -25,7 +24,7 @@ class CodecPool:
         self.engine = engine
         self._level = level
         # Of one body; each frame ahead is up to 2 MiB of memory.
-        self._ahead = min(threads, MAX_FRAMES_AHEAD)
+        self.frames_ahead = min(threads, MAX_FRAMES_AHEAD)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="codec")
 
     def close(self) -> None:
@@ -40,21 +39,6 @@ class CodecPool:
         """The same, and wait for it."""
         return await self.submit(work)
 
-    def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
-        """Encode frames in parallel, a bounded number ahead, and give them in order."""
-        return self._in_order([partial(encode_frame, frame, self.engine, self._level) for frame in frames])
-
-    async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncIterator[_T]:
-        loop = asyncio.get_running_loop()
-        ahead: deque[asyncio.Future[_T]] = deque()
-        waiting = iter(jobs)
-        try:
-            for job in waiting:
-                ahead.append(loop.run_in_executor(self._executor, job))
-                if len(ahead) > self._ahead:
-                    yield await ahead.popleft()
-            while ahead:
-                yield await ahead.popleft()
-        finally:
-            for future in ahead:
-                future.cancel()
+    def encode(self, frame: Frame) -> asyncio.Future[EncodedFrame]:
+        """Encode one frame."""
+        return self.submit(partial(encode_frame, frame, self.engine, self._level))
