@@ -27,10 +27,10 @@ MIB = 1 << 20
 
 
 def bodies(size: int) -> dict[str, bytes]:
-    return {"checkpoint": _whole(Checkpoint(size)), "noise": os.urandom(size)}
+    return {"checkpoint": whole(Checkpoint(size)), "noise": os.urandom(size)}
 
 
-def _whole(source: io.RawIOBase) -> bytes:
+def whole(source: io.RawIOBase) -> bytes:
     pieces = []
     while piece := source.read(MIB):
         pieces.append(piece)

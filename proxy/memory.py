@@ -20,6 +20,11 @@ class MemoryBudget:
         self._unused = asyncio.Event()
         self._unused.set()
 
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
+
     async def acquire(self, size: int) -> None:
         """Take size bytes, at most the whole budget, as soon as they are free."""
         if not self._waiting and self._fits(size):

@@ -57,6 +57,11 @@ class SeaweedFS:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._ports[3]}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def users(self) -> dict[str, tuple[str, str]]:
         """Who may sign: name, access key, secret key."""
         return {"tests": (ACCESS_KEY, SECRET_KEY)}

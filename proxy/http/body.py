@@ -73,23 +73,19 @@ class CheckedBody:
         self._hashers: dict[str, Hasher] = {name: new_hasher(name) for name in self.announced}
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        held = b""
-        hashing: asyncio.Future[None] | None = None
-        async for chunk in self._gathered():
-            if hashing is not None:
-                await hashing
-            hashing = self._hash(chunk)
-            if held:
-                yield held
-            held = chunk
-        if hashing is not None:
-            await hashing
+        hashing: tuple[asyncio.Future[None], asyncio.Future[bytes]] | None = None
+        async for pieces in self._gathered():
+            chunk = await _hashed(hashing)
+            hashing = self._hash(pieces)
+            if chunk:
+                yield chunk
+        last = await _hashed(hashing)
         self._check()
-        if held:
-            yield held
+        if last:
+            yield last
 
-    async def _gathered(self) -> AsyncIterator[bytes]:
-        """Decoded bytes in chunks of about a mebibyte, never more in all than were announced."""
+    async def _gathered(self) -> AsyncIterator[list[bytes]]:
+        """Decoded bytes, about a mebibyte at a time, never more in all than were announced."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self._decoded():
@@ -99,12 +95,12 @@ class CheckedBody:
             pieces.append(piece)
             size += len(piece)
             if size >= _CHUNK_BYTES:
-                yield pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                yield pieces
                 pieces, size = [], 0
         if self._seen != self._expected.length:
             raise S3Error("IncompleteBody")
         if pieces:
-            yield b"".join(pieces)
+            yield pieces
 
     async def _decoded(self) -> AsyncIterator[bytes]:
         try:
@@ -124,21 +120,30 @@ class CheckedBody:
         if self._decoder is not None:
             self._decoder.finish()
 
-    def _hash(self, chunk: bytes) -> asyncio.Future[None]:
+    def _hash(self, pieces: list[bytes]) -> tuple[asyncio.Future[None], asyncio.Future[bytes]]:
+        """Off the event loop, MD5 beside the others: it alone takes longer than they do."""
         loop = asyncio.get_running_loop()
-        if len(chunk) < _INLINE_BYTES:
-            self._update(chunk)
-            done: asyncio.Future[None] = loop.create_future()
-            done.set_result(None)
-            return done
-        return loop.run_in_executor(None, self._update, chunk)
+        if sum(map(len, pieces)) >= _INLINE_BYTES:
+            md5 = loop.run_in_executor(None, self._update_md5, pieces)
+            return md5, loop.run_in_executor(None, self._update_others, pieces)
+        self._update_md5(pieces)
+        done: asyncio.Future[None] = loop.create_future()
+        done.set_result(None)
+        joined: asyncio.Future[bytes] = loop.create_future()
+        joined.set_result(self._update_others(pieces))
+        return done, joined
 
-    def _update(self, chunk: bytes) -> None:
-        self._md5.update(chunk)
+    def _update_md5(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._md5.update(piece)
+
+    def _update_others(self, pieces: list[bytes]) -> bytes:
+        chunk = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._sha256 is not None:
             self._sha256.update(chunk)
         for hasher in self._hashers.values():
             hasher.update(chunk)
+        return chunk
 
     def _check(self) -> None:
         expected = self._expected
@@ -168,6 +173,15 @@ class CheckedBody:
                 algorithm = name.rpartition("-")[2].upper()
                 raise S3Error("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
         self.checksums = {name: encode(hasher.digest()) for name, hasher in self._hashers.items()}
+
+
+async def _hashed(hashing: tuple[asyncio.Future[None], asyncio.Future[bytes]] | None) -> bytes:
+    """The chunk that was hashed."""
+    if hashing is None:
+        return b""
+    md5, joined = hashing
+    await md5
+    return await joined
 
 
 def checked_body(

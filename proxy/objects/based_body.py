@@ -6,8 +6,7 @@ import asyncio
 import bisect
 import logging
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,22 +69,22 @@ class BasedBody:
         self._is_done = False
         self.uses_base = False
 
-    async def encode(self, frames: Sequence[Frame]) -> AsyncGenerator[EncodedFrame, None]:
-        """Encode frames in parallel, a bounded number ahead, and give them in order; each is added before the next is asked."""
-        ahead: deque[asyncio.Task[EncodedFrame]] = deque()
-        try:
-            for frame in frames:
-                offers = self._planner.offers(frame)
-                own_end = max((_end(one) for one in offers if one.reference.number == 0), default=0)
-                while ahead and (len(ahead) > self._pool.frames_ahead or own_end > self._written.logical_bytes):
-                    yield await ahead.popleft()
-                ahead.append(asyncio.create_task(self._encode(frame, offers)))
-            while ahead:
-                yield await ahead.popleft()
-        finally:
-            for task in ahead:
-                task.cancel()
-            await asyncio.gather(*ahead, return_exceptions=True)
+    def offers(self, frame: Frame) -> tuple[BaseRange, ...]:
+        """What the frame may be predicted from. frame: the next one, in order."""
+        return self._planner.offers(frame)
+
+    def must_be_written(self, offers: Sequence[BaseRange]) -> bool:
+        """Whether frames that are under way have to be added first, since these are ranges of them."""
+        own_end = max((_end(one) for one in offers if one.reference.number == 0), default=0)
+        return own_end > self._written.logical_bytes
+
+    async def encode(self, frame: Frame, offers: Sequence[BaseRange]) -> EncodedFrame:
+        """Read what is offered, and encode the frame."""
+        read = await asyncio.gather(*(self._read(one) for one in offers))
+        bases = [
+            Base(one.reference, one.kind, data) for one, data in zip(offers, read, strict=True) if data is not None
+        ]
+        return await self._pool.encode(replace(frame, bases=tuple(bases)))
 
     async def added(self, encoded: EncodedFrame, stored: Sequence[Buffer]) -> None:
         """A frame is in the container, as these pieces."""
@@ -147,15 +146,6 @@ class BasedBody:
             await self._guard.run(self._bucket, unclaim([need_of(base) for base in self.bases], self.key))
         except (S3Error, UpstreamError) as error:
             _log.info("pins of %s/%s are left to gc: %s", self._bucket, self.key, error)
-
-    async def _encode(self, frame: Frame, offers: Sequence[BaseRange]) -> EncodedFrame:
-        if offers:
-            read = await asyncio.gather(*(self._read(one) for one in offers))
-            bases = [
-                Base(one.reference, one.kind, data) for one, data in zip(offers, read, strict=True) if data is not None
-            ]
-            frame = replace(frame, bases=tuple(bases))
-        return await self._pool.encode_one(frame)
 
     async def _read(self, wanted: BaseRange) -> bytes | None:
         """None where it cannot be read: the frame is stored without it."""

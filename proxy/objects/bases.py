@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from s4weights.codec.container import (
     Index,
     read_bases,
 )
-from s4weights.codec.decode import check_reference, read_reference, read_tail, refers_to_itself
+from s4weights.codec.decode import check_reference, decode_frame, read_reference, read_tail, refers_to_itself
 from s4weights.codec.errors import FormatError, MissingBase
 from s4weights.codec.types import BaseRange
 from s4weights.proxy.errors import S3Error
@@ -80,15 +79,12 @@ class Bases:
             size=found.info.size,
         )
 
-    async def for_frames(
-        self, container: StoredContainer, stored: memoryview, spans: Sequence[FrameSpan]
-    ) -> list[bytes | None]:
-        """What each frame of a run is predicted from. stored: the run, from spans[0] on. Raises: as read."""
-        first = spans[0].stored_start
-        pieces = [stored[span.stored_start - first :][: span.stored_bytes] for span in spans]
-        if not any(_may_need_base(piece) for piece in pieces):
-            return [None] * len(spans)
-        return await asyncio.gather(*(self._for_frame(container, *one) for one in zip(pieces, spans, strict=True)))
+    async def for_frame(self, container: StoredContainer, stored: memoryview, span: FrameSpan) -> bytes | None:
+        """What a frame is predicted from; None: nothing. Raises: as read."""
+        if not may_need_base(stored):
+            return None
+        needed = await self._pool.run(partial(read_reference, stored, expected=span, where=container.where))
+        return None if needed is None else await self._range(container, needed, span)
 
     async def read(self, container: StoredContainer, first: int, length: int, *, is_twin: bool = False) -> bytes:
         """Logical bytes of a container. is_twin: for a frame of the same container.
@@ -137,12 +133,6 @@ class Bases:
         self._open.forget((base.bucket or bucket, str(content_of(base)), base.depth))
         return await self.read(await self.open(bucket, base), first, length)
 
-    async def _for_frame(self, container: StoredContainer, piece: memoryview, span: FrameSpan) -> bytes | None:
-        if not _may_need_base(piece):
-            return None
-        needed = await self._pool.run(partial(read_reference, piece, expected=span, where=container.where))
-        return None if needed is None else await self._range(container, needed, span)
-
     async def _range(self, container: StoredContainer, needed: BaseRange, span: FrameSpan) -> bytes:
         where = f"{container.where}: frame {span.number} at stored byte {span.stored_start}"
         check_reference(needed, container.bases, frame_start=span.start, where=where)
@@ -163,15 +153,18 @@ class Bases:
         spans = container.spans(first.start, last.end - first.start)
         if is_twin:
             await self._pool.run(partial(_check_no_twins, stored, spans, container.where))
-        bases = await self.for_frames(container, stored, spans)
-        decoded: dict[int, bytes] = {}
-        number = first.number
-        async with contextlib.aclosing(self._pool.decode(stored, spans, container.where, bases)) as bodies:
-            async for body in bodies:
-                decoded[number] = body
-                self._frames.put((container.name, number), body, len(body))
-                number += 1
-        return decoded
+        bodies = await asyncio.gather(*(self._decode_frame(container, stored, start, span) for span in spans))
+        for span, body in zip(spans, bodies, strict=True):
+            self._frames.put((container.name, span.number), body, len(body))
+        return {span.number: body for span, body in zip(spans, bodies, strict=True)}
+
+    async def _decode_frame(self, container: StoredContainer, stored: memoryview, start: int, span: FrameSpan) -> bytes:
+        piece = stored[span.stored_start - start :][: span.stored_bytes]
+        base = await self.for_frame(container, piece, span)
+        where = container.where
+        return await self._pool.run(
+            partial(decode_frame, piece, self._pool.engine, expected=span, where=where, base=base)
+        )
 
     async def _open_cached(self, bucket: str, base: BaseBody) -> StoredContainer | None:
         path = await asyncio.to_thread(self._cache.find, content_of(base), base.depth)
@@ -210,8 +203,8 @@ class Bases:
             return self.of_object(await self._resolver.resolve(bucket, key))
 
 
-def _may_need_base(piece: memoryview) -> bool:
-    """By the byte of its header, which is checked later; so that most frames are looked at once only."""
+def may_need_base(piece: memoryview) -> bool:
+    """Whether a frame, by the start of its header, which is checked later, is predicted from a base."""
     return len(piece) > FRAME_HEADER_BYTES and piece[_PREDICTOR_BYTE] >= _FIRST_WITH_BASE
 
 
@@ -219,7 +212,7 @@ def _check_no_twins(stored: memoryview, spans: Sequence[FrameSpan], where: str) 
     first = spans[0].stored_start
     for span in spans:
         piece = stored[span.stored_start - first :][: span.stored_bytes]
-        if _may_need_base(piece) and refers_to_itself(read_reference(piece, expected=span, where=where)):
+        if may_need_base(piece) and refers_to_itself(read_reference(piece, expected=span, where=where)):
             raise FormatError(
                 f"{where}: expected a base in this body that needs none of it, found one at byte {span.start}"
             )

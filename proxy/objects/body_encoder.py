@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from s4weights.codec.container import HEADER_BYTES, LogicalETag
 from s4weights.codec.encode import Encoder
-from s4weights.codec.types import Buffer, Frame, Kind
+from s4weights.codec.types import Buffer, EncodedFrame, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.upstream.protocol import Conditions, Stored
@@ -30,14 +33,16 @@ class BodyEncoder:
         self._kept: list[Buffer] = [self.encoder.start()]
         self._tail = b""
         self._writer: StoredWriter | None = None
+        self._coding: deque[asyncio.Future[EncodedFrame]] = deque()
 
     async def feed(self, chunk: bytes) -> None:
-        """Encode the next bytes of the body."""
-        await self._encode(await self._pool.run(lambda: self.encoder.plan(chunk)))
+        """Take the next bytes of the body; their frames may still be under way."""
+        await self._encode(await self._pool.run(partial(self.encoder.plan, chunk)))
 
     async def end(self) -> None:
         """Encode what is left of the body."""
         await self._encode(await self._pool.run(self.encoder.plan_end))
+        await self._take_coded(0)
 
     async def seal(
         self, etag: LogicalETag | None, *, parts: Sequence[int] = (), checksums: Mapping[str, str] | None = None
@@ -49,8 +54,9 @@ class BodyEncoder:
             lambda: self.encoder.finish(etag=etag, parts=parts, checksums=checksums, more=more)
         )
 
-    def gains(self) -> bool:
+    async def gains(self) -> bool:
         """Whether what there is so far is worth a container."""
+        await self._take_coded(0)
         totals = self.encoder.totals
         container_bytes = HEADER_BYTES + totals.stored_bytes + len(self._tail)
         return container_bytes <= totals.logical_bytes * (1 - MIN_GAIN)
@@ -88,6 +94,10 @@ class BodyEncoder:
 
     async def abort(self) -> None:
         """Drop everything. Harmless after finish."""
+        for frame in self._coding:
+            frame.cancel()
+        await asyncio.gather(*self._coding, return_exceptions=True)
+        self._coding.clear()
         self._kept.clear()
         if self._writer is not None:
             await self._writer.abort()
@@ -95,8 +105,22 @@ class BodyEncoder:
             await self._based.drop()
 
     async def _encode(self, frames: Sequence[Frame]) -> None:
-        encode = self._based.encode if self._based is not None else self._pool.encode
-        async for encoded in encode(frames):
+        for frame in frames:
+            self._coding.append(await self._begin(frame))
+            await self._take_coded(self._pool.frames_ahead)
+
+    async def _begin(self, frame: Frame) -> asyncio.Future[EncodedFrame]:
+        if self._based is None:
+            return self._pool.encode(frame)
+        offers = self._based.offers(frame)
+        if self._based.must_be_written(offers):
+            await self._take_coded(0)
+        return asyncio.create_task(self._based.encode(frame, offers)) if offers else self._pool.encode(frame)
+
+    async def _take_coded(self, left: int) -> None:
+        """Take frames in order until so many are left under way."""
+        while len(self._coding) > left:
+            encoded = await self._coding.popleft()
             stored = self.encoder.add(encoded)
             if self._based is not None:
                 await self._based.added(encoded, stored)

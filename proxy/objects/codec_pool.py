@@ -1,16 +1,13 @@
-"""The codec beside the event loop: frames of all bodies share one pool of threads, order kept a body."""
+"""The codec beside the event loop: frames of all bodies share one pool of threads."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from s4weights.codec.container import FrameSpan
-from s4weights.codec.decode import decode_frame
 from s4weights.codec.encode import encode_frame
 from s4weights.codec.engines import Engine
 from s4weights.codec.types import EncodedFrame, Frame, Level
@@ -27,53 +24,21 @@ class CodecPool:
         self.engine = engine
         self._level = level
         # Of one body; each frame ahead is up to 2 MiB of memory.
-        self._ahead = min(threads, MAX_FRAMES_AHEAD)
+        self.frames_ahead = min(threads, MAX_FRAMES_AHEAD)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="codec")
 
     def close(self) -> None:
         """Wait for the threads to end."""
         self._executor.shutdown()
 
-    async def run(self, work: Callable[[], _T]) -> _T:
+    def submit(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         """Run something heavy in a thread of the pool."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    async def encode_one(self, frame: Frame) -> EncodedFrame:
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """The same, and wait for it."""
+        return await self.submit(work)
+
+    def encode(self, frame: Frame) -> asyncio.Future[EncodedFrame]:
         """Encode one frame."""
-        return await self.run(partial(encode_frame, frame, self.engine, self._level))
-
-    @property
-    def frames_ahead(self) -> int:
-        """So many frames of one body are worth encoding at once."""
-        return self._ahead
-
-    def encode(self, frames: Iterable[Frame]) -> AsyncGenerator[EncodedFrame, None]:
-        """Encode frames in parallel, a bounded number ahead, and give them in order."""
-        return self._in_order([partial(encode_frame, frame, self.engine, self._level) for frame in frames])
-
-    def decode(
-        self, stored: memoryview, spans: Sequence[FrameSpan], where: str, bases: Sequence[bytes | None]
-    ) -> AsyncGenerator[bytes, None]:
-        """Decode the frames of one run of stored bytes that starts at spans[0], in order. bases: of each frame."""
-        first = spans[0].stored_start
-
-        def job(span: FrameSpan, base: bytes | None) -> Callable[[], bytes]:
-            piece = stored[span.stored_start - first :][: span.stored_bytes]
-            return partial(decode_frame, piece, self.engine, expected=span, where=where, base=base)
-
-        return self._in_order([job(*one) for one in zip(spans, bases, strict=True)])
-
-    async def _in_order(self, jobs: Sequence[Callable[[], _T]]) -> AsyncGenerator[_T, None]:
-        loop = asyncio.get_running_loop()
-        ahead: deque[asyncio.Future[_T]] = deque()
-        waiting = iter(jobs)
-        try:
-            for job in waiting:
-                ahead.append(loop.run_in_executor(self._executor, job))
-                if len(ahead) > self._ahead:
-                    yield await ahead.popleft()
-            while ahead:
-                yield await ahead.popleft()
-        finally:
-            for future in ahead:
-                future.cancel()
+        return self.submit(partial(encode_frame, frame, self.engine, self._level))

@@ -92,7 +92,7 @@ async def _encode(
             raw.append(chunk)
             raw_bytes += len(chunk)
             if raw_bytes >= PROBE_BYTES:
-                if not (encoder.gains() or store.settings.encode_all):
+                if not (store.settings.encode_all or await encoder.gains()):
                     return await _pass_through(store, target, body, (raw, chunks), kind, length, headers, conditions)
                 await encoder.commit(store.writer(target, headers))
                 committed = True
@@ -102,7 +102,7 @@ async def _encode(
         kind_of = {TYPE_HEADER: FULL_OBJECT} if body.checksums else {}
         await encoder.seal(etag, checksums={**body.checksums, **kind_of})
         if not committed:
-            if not (encoder.gains() or store.settings.encode_all):
+            if not (store.settings.encode_all or await encoder.gains()):
                 return await _pass_through(store, target, body, (raw, chunks), kind, length, headers, conditions)
             await encoder.commit(store.writer(target, headers))
         stored = await encoder.finish(conditions)

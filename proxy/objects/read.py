@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 import xxhash
 
-from s4weights.codec.container import FrameSpan, Trailer
+from s4weights.codec.container import Trailer
 from s4weights.codec.errors import ChecksumMismatch
-from s4weights.proxy.limits import READ_HOLD_BYTES, READ_RUN_BYTES, READ_RUNS_IN_FLIGHT
+from s4weights.proxy.limits import MIB, READ_WINDOW_BYTES
 
-from .fetch import fetch, stream
+from .codec_pool import CodecPool
+from .fetch import stream
+from .read_ahead import ReadAhead
 from .store import Store
 from .types import LogicalObject
+
+# Beside the window: frames being decoded, those whose hash is behind, and what the socket has not taken.
+_BESIDE_BYTES = 8 * MIB
+# Of one turn in a thread: a turn costs as much as hashing half a mebibyte.
+_HASHED_AT_ONCE_BYTES = 4 * MIB
 
 
 async def read_object(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
@@ -27,11 +34,12 @@ async def read_object(store: Store, found: LogicalObject, first: int, length: in
     if not length:
         return
     chunks = _read_container(store, found, first, length) if found.tail else _read_stored(store, found, first, length)
-    async for chunk in chunks:
-        yield chunk
+    async with contextlib.aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
 
 
-async def _read_stored(store: Store, found: LogicalObject, first: int, length: int) -> AsyncIterator[bytes]:
+async def _read_stored(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
     known_from = found.stored.size - len(found.last_bytes)
     if first >= known_from:
         yield found.last_bytes[first - known_from : first - known_from + length]
@@ -42,73 +50,61 @@ async def _read_stored(store: Store, found: LogicalObject, first: int, length: i
             yield chunk
 
 
-async def _read_container(store: Store, found: LogicalObject, first: int, length: int) -> AsyncIterator[bytes]:
+async def _read_container(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
     assert found.tail is not None
     assert found.tail.index is not None
     spans = found.tail.index.spans(first, length)
     end = first + length
-    digest = _WholeBody(found.tail.trailer) if length == found.info.size else None
-    hold = min(READ_HOLD_BYTES, 2 * sum(span.logical_bytes for span in spans))
-    async with store.reads.hold(hold):
+    whole = _WholeBody(store.pool, found.tail.trailer, found.path) if length == found.info.size else None
+    async with store.reads.hold(min(READ_WINDOW_BYTES + _BESIDE_BYTES, 2 * sum(span.logical_bytes for span in spans))):
+        ahead = ReadAhead(store, found, spans)
         position = spans[0].start
-        async for body in _decoded(store, found, spans):
-            if digest is not None:
-                digest.update(body, found.path)
-            yield body[max(0, first - position) : end - position]
-            position += len(body)
-
-
-async def _decoded(store: Store, found: LogicalObject, spans: Sequence[FrameSpan]) -> AsyncGenerator[bytes, None]:
-    container = store.lineage.bases.of_object(found)
-    waiting = deque(_runs(spans))
-    ahead: deque[tuple[list[FrameSpan], asyncio.Task[bytes]]] = deque()
-    try:
-        while waiting or ahead:
-            while waiting and len(ahead) < READ_RUNS_IN_FLIGHT:
-                run = waiting.popleft()
-                ahead.append((run, asyncio.create_task(_fetch_run(store, found, run))))
-            run, task = ahead.popleft()
-            stored = await task
-            view = memoryview(stored)
-            bases = await store.lineage.bases.for_frames(container, view, run)
-            async for body in store.pool.decode(view, run, found.path, bases):
-                yield body
-    finally:
-        for _, task in ahead:
-            task.cancel()
-        await asyncio.gather(*(task for _, task in ahead), return_exceptions=True)
-
-
-async def _fetch_run(store: Store, found: LogicalObject, run: Sequence[FrameSpan]) -> bytes:
-    first = run[0].stored_start
-    return await fetch(store.upstream, found, first, run[-1].stored_start + run[-1].stored_bytes - first)
-
-
-def _runs(spans: Sequence[FrameSpan]) -> list[list[FrameSpan]]:
-    """Neighbouring frames, up to READ_RUN_BYTES of body a run."""
-    runs: list[list[FrameSpan]] = []
-    run_bytes = READ_RUN_BYTES
-    for span in spans:
-        if run_bytes + span.logical_bytes > READ_RUN_BYTES:
-            runs.append([])
-            run_bytes = 0
-        runs[-1].append(span)
-        run_bytes += span.logical_bytes
-    return runs
+        try:
+            async for body in ahead.bodies():
+                if whole is not None:
+                    await whole.take(body)
+                yield body[max(0, first - position) : end - position]
+                position += len(body)
+        finally:
+            await ahead.close()
 
 
 class _WholeBody:
-    """Checks the digest of the whole body before its last chunk is given out."""
+    """Checks the digest of the whole body before its last chunk is given out; until then it may lag behind."""
 
-    def __init__(self, trailer: Trailer) -> None:
+    def __init__(self, pool: CodecPool, trailer: Trailer, path: str) -> None:
+        self._pool = pool
         self._trailer = trailer
+        self._path = path
         self._digest = xxhash.xxh3_128()
-        self._seen_bytes = 0
+        self._untaken: list[bytes] = []
+        self._untaken_bytes = 0
+        self._missing_bytes = trailer.logical_bytes
+        self._hashing: asyncio.Future[None] | None = None
 
-    def update(self, body: bytes, path: str) -> None:
-        self._digest.update(body)
-        self._seen_bytes += len(body)
-        if self._seen_bytes == self._trailer.logical_bytes and self._digest.digest() != self._trailer.digest:
-            raise ChecksumMismatch(
-                f"{path}: expected XXH3-128 {self._trailer.digest.hex()} of the body, found {self._digest.hexdigest()}"
-            )
+    async def take(self, body: bytes) -> None:
+        """Take the next bytes. Raises: ChecksumMismatch with the last ones."""
+        self._untaken.append(body)
+        self._untaken_bytes += len(body)
+        self._missing_bytes -= len(body)
+        if self._untaken_bytes >= _HASHED_AT_ONCE_BYTES or not self._missing_bytes:
+            await self._hash()
+        if not self._missing_bytes:
+            await self._hash()
+            if self._digest.digest() != self._trailer.digest:
+                raise ChecksumMismatch(
+                    f"{self._path}: expected XXH3-128 {self._trailer.digest.hex()} of the body, "
+                    f"found {self._digest.hexdigest()}"
+                )
+
+    async def _hash(self) -> None:
+        """Wait for the bytes before, in their order, and begin with those that were taken."""
+        if self._hashing is not None:
+            await self._hashing
+        bodies, self._untaken, self._untaken_bytes = self._untaken, [], 0
+        self._hashing = self._pool.submit(partial(_update, self._digest, bodies))
+
+
+def _update(digest: xxhash.xxh3_128, bodies: Sequence[bytes]) -> None:
+    for body in bodies:
+        digest.update(body)

@@ -81,7 +81,7 @@ _CHECKPOINTS: Final = frozenset(Kind) - {Kind.UNKNOWN, Kind.CONTAINER}
 _CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
 # Of stored bytes, on their way to the bucket; every S3-compatible server with checksums has this one.
 _STORED_CHECKSUM: Final = ChecksumPlan("x-amz-checksum-crc32c", COMPOSITE)
-_PROBE_AND_FRAMES_BYTES: Final = 16 << 20
+_PROBE_AND_FRAMES_BYTES: Final = 24 << 20
 
 
 def passed_headers(kind: Kind, headers: Headers) -> Headers:

@@ -72,10 +72,10 @@ class StoredWriter:
     async def finish(self, conditions: Conditions | None = None) -> Stored:
         """Send the rest and make the object visible. Where the bucket cannot be reached it may be called again."""
         if self._upload is None:
-            body = b"".join(self._pending)
+            body, checksum = await asyncio.to_thread(self._join, self._pending)
             self._check_whole(len(body))
             stored = await self._upstream.put(
-                self._bucket, self._key, body, len(body), self._headers, conditions, await self._checksum(body)
+                self._bucket, self._key, body, len(body), self._headers, conditions, checksum
             )
             self._pending.clear()
             return stored
@@ -112,13 +112,19 @@ class StoredWriter:
         upload, self._upload = self._upload, None
         await abort_recorded(self._upstream, self._journal, upload)
 
-    async def drain(self) -> None:
-        """Wait until nothing is on its way; what is left is less than a part."""
-        for task in list(self._tasks.values()):
-            await task
+    async def settle(self) -> None:
+        """Wait until nothing is on its way. A part that failed is an error of the next `write` or of `finish`."""
+        on_their_way = self._on_their_way()
+        if on_their_way:
+            await asyncio.wait(on_their_way)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is on its way; what is left is less than a part."""
+        return not self._on_their_way()
 
     async def park(self) -> None:
-        """Move what is left to disk, after `drain`; `unpark` brings it back. Raises: OSError, and then it is still here."""
+        """Move what is left to disk, after `settle`; `unpark` brings it back. Raises: OSError, and then it is still here."""
         if self._pending_bytes and self._parked is None:
             path = self._journal.new_spill_file()
             try:
@@ -143,11 +149,9 @@ class StoredWriter:
         number = len(self._tasks) + 1
         return self._part_bytes * max(times for first, times in PART_GROWTH if number >= first)
 
-    def _take_pending(self) -> bytes:
-        body = b"".join(self._pending)
-        self._pending.clear()
-        self._pending_bytes = 0
-        return body
+    def _take_pending(self) -> list[Buffer]:
+        pieces, self._pending, self._pending_bytes = self._pending, [], 0
+        return pieces
 
     async def _send_part(self) -> None:
         part_bytes = self._next_part_bytes()
@@ -159,21 +163,24 @@ class StoredWriter:
         number = len(self._tasks) + 1
         if number > MAX_PARTS:
             raise S3Error("EntityTooLarge", f"The stored object would need more than {MAX_PARTS} parts.", Key=self._key)
-        body = self._take_pending()
-        self._tasks[number] = asyncio.create_task(self._put_part(self._upload.upload_id, number, body))
+        pieces = self._take_pending()
+        self._tasks[number] = asyncio.create_task(self._put_part(self._upload.upload_id, number, pieces))
 
-    async def _put_part(self, upload_id: str, number: int, body: bytes) -> Part:
-        checksum = await self._checksum(body)
+    async def _put_part(self, upload_id: str, number: int, pieces: list[Buffer]) -> Part:
+        body, checksum = await asyncio.to_thread(self._join, pieces)
+        pieces.clear()
         part = await self._upstream.put_part(self._bucket, self._key, upload_id, number, body, len(body), checksum)
         return replace(part, checksums={checksum.header: checksum.value()}) if checksum is not None else part
 
-    async def _checksum(self, body: bytes) -> SentChecksum | None:
+    def _join(self, pieces: Sequence[Buffer]) -> tuple[bytes, SentChecksum | None]:
+        """One body out of the pieces, with its checksum; in a thread."""
+        body = b"".join(pieces)
         if self._plan is None:
-            return None
+            return body, None
         hasher = new_hasher(self._plan.header)
-        await asyncio.to_thread(hasher.update, body)
+        hasher.update(body)
         value = encode(hasher.digest())
-        return SentChecksum(self._plan.header, lambda: value, known=True)
+        return body, SentChecksum(self._plan.header, lambda: value, known=True)
 
     def _joined(self, parts: Sequence[Part]) -> Headers:
         if self._plan is None:
@@ -181,14 +188,15 @@ class StoredWriter:
         return self._plan.join([(part.checksums[self._plan.header], part.size) for part in parts])
 
     async def _wait_for_room(self, part_bytes: int) -> None:
-        on_their_way = [task for task in self._tasks.values() if not task.done()]
         room = max(1, PARTS_IN_FLIGHT * self._part_bytes // part_bytes)
-        while len(on_their_way) >= room:
+        while len(on_their_way := self._on_their_way()) >= room:
             await asyncio.wait(on_their_way, return_when=asyncio.FIRST_COMPLETED)
-            on_their_way = [task for task in on_their_way if not task.done()]
         for task in self._tasks.values():
             if task.done():
                 task.result()
+
+    def _on_their_way(self) -> list[asyncio.Task[Part]]:
+        return [task for task in self._tasks.values() if not task.done()]
 
     def _account(self, part_bytes: int) -> None:
         beyond = max(0, 3 * part_bytes - hold_bytes(self._part_bytes))

@@ -71,6 +71,7 @@ class MultipartUpload:
         self._encoder: BodyEncoder | None = None
         self._writer: StoredWriter | None = None
         self._held_bytes = 0
+        self._ebbing: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._sealed: tuple[list[ReceivedPart], LogicalETag] | None = None
         self._working: set[asyncio.Task[Any]] = set()
@@ -105,6 +106,7 @@ class MultipartUpload:
         async with self._turn:
             try:
                 if self._writer is not None:
+                    await self._writer.settle()
                     await self._writer.park()
             except OSError as error:  # a full disk: what is held stays in memory
                 _log.warning("upload of %s/%s keeps its memory: %s", *self.target, error)
@@ -166,7 +168,7 @@ class MultipartUpload:
             settled = self._settled()
             if settled:
                 await self._take(settled)
-                await self._leave_room()
+                self._leave_room()
 
     def _settled(self) -> list[ReceivedPart]:
         """The next parts in order that have SETTLE_BYTES of others behind them."""
@@ -199,10 +201,13 @@ class MultipartUpload:
         assert first.body is not None
         trial = BodyEncoder(self._store, kind)
         async with self._store.writes.hold(self._store.write_hold_bytes):
-            async for chunk in first.body.chunks(PROBE_BYTES):
-                await trial.feed(chunk)
-            await trial.end()
-        return trial.gains()
+            try:
+                async for chunk in first.body.chunks(PROBE_BYTES):
+                    await trial.feed(chunk)
+                await trial.end()
+                return await trial.gains()
+            finally:
+                await trial.abort()
 
     async def _take(self, parts: Sequence[ReceivedPart]) -> None:
         """Encode the next parts of the body."""
@@ -234,6 +239,7 @@ class MultipartUpload:
         full = self._store.write_hold_bytes
         if not self._store.writes.try_acquire(full - self._held_bytes):
             if self._writer is not None:
+                await self._writer.settle()
                 await self._writer.park()
             self._release(0)
             await self._store.writes.acquire(full)
@@ -241,10 +247,20 @@ class MultipartUpload:
         if self._writer is not None:
             await self._writer.unpark()
 
-    async def _leave_room(self) -> None:
-        if self._writer is not None:
-            await self._writer.drain()
-        self._release(self._store.settings.part_bytes)
+    def _leave_room(self) -> None:
+        # The client's next parts need not wait until these are in the bucket.
+        if self._ebbing is None or self._ebbing.done():
+            self._ebbing = asyncio.create_task(self._ebb())
+
+    async def _ebb(self) -> None:
+        """Give back what is held beyond one part as soon as nothing is on its way."""
+        assert self._writer is not None
+        while self._held_bytes:
+            await self._writer.settle()
+            async with self._turn:
+                if self._writer.is_settled:
+                    self._release(min(self._held_bytes, self._store.settings.part_bytes))
+                    return
 
     def _release(self, keep_bytes: int) -> None:
         self._store.writes.release(self._held_bytes - keep_bytes)
@@ -326,4 +342,6 @@ class MultipartUpload:
             part.drop()
         if self._encoder is not None:
             await self._encoder.abort()
+        if self._ebbing is not None:
+            self._ebbing.cancel()
         self._release(0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final
 
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, ParamValidationError
@@ -34,9 +34,10 @@ _OWN_CREDENTIALS: Final = frozenset(
 )
 # What an error's answer tells beside its document.
 _HEADERS: Final = frozenset({"allow", "retry-after", "x-amz-bucket-region", "x-amz-delete-marker", "x-amz-version-id"})
-_CHANGED_ON_THE_WAY: Final = frozenset({"BadDigest", "XAmzContentChecksumMismatch"})
-_ATTEMPTS: Final = 3
-_T = TypeVar("_T")
+# What the bucket says of bytes that are not those that were sent, or that were long in coming.
+CHANGED_ON_THE_WAY: Final = frozenset(
+    {"BadDigest", "RequestTimeout", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"}
+)
 _TRANSIENT: Final = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "503", "500", "RequestTimeout"})
 
 
@@ -66,18 +67,9 @@ def translated(what: str) -> Iterator[None]:
         raise UpstreamError(f"{what}: {type(error).__name__}: {error}") from error
 
 
-async def resent(what: str, call: Callable[[], Awaitable[_T]]) -> _T:
-    """Make a call whose body may be sent again; again where it arrived changed, as a checksum told the bucket."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with translated(what):
-                return await call()
-        except S3Error as error:
-            if error.code not in _CHANGED_ON_THE_WAY:
-                raise
-            if attempt == _ATTEMPTS:
-                raise UpstreamError(f"{what}: what arrived is not what was sent: {error}") from error
-    raise AssertionError("unreachable")
+def code_of_status(status: int) -> str:
+    """The code of an answer without a document."""
+    return _BY_STATUS.get(str(status), "InternalError")
 
 
 def error_headers(headers: Mapping[str, str]) -> dict[str, str]:

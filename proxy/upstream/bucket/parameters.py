@@ -1,9 +1,8 @@
-"""Parts of a call in the words of botocore."""
+"""Parts of a call as headers, or in the words of botocore."""
 
 from __future__ import annotations
 
-from s4weights.proxy.checksums.algorithms import elements
-from s4weights.proxy.upstream.protocol import ByteRange, Conditions, SentChecksum
+from s4weights.proxy.upstream.protocol import ByteRange, Conditions
 
 
 def version(version_id: str | None) -> dict[str, str]:
@@ -11,13 +10,13 @@ def version(version_id: str | None) -> dict[str, str]:
     return {"VersionId": version_id} if version_id else {}
 
 
-def range_of(byte_range: ByteRange | None) -> dict[str, str]:
+def range_header(byte_range: ByteRange | None) -> dict[str, str]:
     """A Range header."""
     if byte_range is None:
         return {}
     if byte_range.first < 0:
-        return {"Range": f"bytes={byte_range.first}"}
-    return {"Range": f"bytes={byte_range.first}-{'' if byte_range.last is None else byte_range.last}"}
+        return {"range": f"bytes={byte_range.first}"}
+    return {"range": f"bytes={byte_range.first}-{'' if byte_range.last is None else byte_range.last}"}
 
 
 def condition_parameters(conditions: Conditions | None) -> dict[str, str]:
@@ -32,8 +31,3 @@ def condition_headers(conditions: Conditions | None) -> dict[str, str]:
     """Conditions as headers."""
     names = {"IfMatch": "if-match", "IfNoneMatch": "if-none-match"}
     return {names[name]: value for name, value in condition_parameters(conditions).items()}
-
-
-def checksum_parameters(checksum: SentChecksum | None) -> dict[str, str]:
-    """A checksum that is known before its body."""
-    return elements({checksum.header: checksum.value()}) if checksum is not None else {}

@@ -1,11 +1,15 @@
-"""Signed requests whose bodies stream: bodies that cannot be sent twice, and calls that are passed on as they are."""
+"""Signed requests whose bodies stream, both ways: all of the data path, and calls that are passed on as they are.
+
+botocore takes milliseconds to build a request, and copies and hashes a body on the event loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
@@ -17,10 +21,12 @@ from yarl import URL
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum
 
-from .faults import error_headers, is_own_fault
+from .faults import CHANGED_ON_THE_WAY, code_of_status, error_headers, is_own_fault
 from .framing import STREAMING, framed, framed_bytes, trailer_headers
 
+# Of one write to a socket; and what a connection reads ahead of who takes it.
 _CHUNK_BYTES: Final = 1 << 20
+_READ_AHEAD_BYTES: Final = 256 << 10
 _ERROR_BYTES: Final = 64 << 10
 _CONNECT_S: Final = 10.0
 # Of silence, not of the whole transfer: a checkpoint takes as long as it takes.
@@ -28,6 +34,10 @@ _SILENCE_S: Final = 60.0
 _ATTEMPTS: Final = 4
 _PAUSE_S: Final = 0.1
 _UNREACHABLE: Final = frozenset({500, 502, 503, 504})
+# Of that answer, and not of the one that the client is given.
+_OF_THE_ANSWER: Final = ("HostId", "RequestId", "Resource")
+_PAYLOAD_HASH: Final = "x-amz-content-sha256"
+_T = TypeVar("_T")
 
 
 class _UnsignedBody(S3SigV4Auth):  # type: ignore[misc]
@@ -44,6 +54,13 @@ class _TrailingBody(S3SigV4Auth):  # type: ignore[misc]
         return STREAMING
 
 
+class _SignedBody(S3SigV4Auth):  # type: ignore[misc]
+    """Signs the hash of the body that is among the headers."""
+
+    def payload(self, request: AWSRequest) -> str:
+        return str(request.headers[_PAYLOAD_HASH])
+
+
 class RawClient:
     """One pool of connections beside botocore's."""
 
@@ -56,6 +73,7 @@ class RawClient:
             connector=aiohttp.TCPConnector(limit=connections),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S),
             auto_decompress=False,
+            read_bufsize=_READ_AHEAD_BYTES,
             skip_auto_headers={"User-Agent", "Accept", "Accept-Encoding", "Content-Type"},
         )
 
@@ -78,7 +96,6 @@ class RawClient:
 
         Raises: S3Error as the bucket answered; UpstreamError; and what the body raises.
         """
-        path = f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
         source = _Watched(body, length)
         if not length:
             # Nothing would ask the body for its end, where its checks are.
@@ -90,7 +107,7 @@ class RawClient:
             headers = {**headers, **trailer_headers(checksum.header, length, headers)}
             chunks, length = framed(chunks, length, checksum), framed_bytes(length, checksum.header)
         try:
-            async with await self._request(method, path, query, headers, chunks, length) as answer:
+            async with await self._request(method, _path(bucket, key), query, headers, chunks, length) as answer:
                 if answer.status >= 300:
                     raise await _error(answer)
                 return {name.lower(): value for name, value in answer.headers.items()}
@@ -99,6 +116,52 @@ class RawClient:
             if source.fault is not None:
                 raise source.fault from error
             raise UpstreamError(f"{method} {bucket}/{key}: {type(error).__name__}: {error}") from error
+
+    async def send_whole(
+        self,
+        bucket: str,
+        key: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        checksum: SentChecksum | None = None,
+    ) -> Mapping[str, str]:
+        """PUT bytes that may be sent again: where the bucket cannot be reached, or they arrived changed.
+
+        Raises: as `send`.
+        """
+        if checksum is None and self._endpoint.startswith("http:"):
+            # Nothing else would tell the bucket that bytes changed on their way.
+            digest = await asyncio.to_thread(hashlib.sha256, body)
+            headers = {**headers, _PAYLOAD_HASH: digest.hexdigest()}
+
+        async def send() -> Mapping[str, str]:
+            try:
+                return await self.send("PUT", bucket, key, query, headers, _slices(body), len(body), checksum)
+            except S3Error as error:
+                if error.code not in CHANGED_ON_THE_WAY:
+                    raise
+                raise UpstreamError(f"PUT {bucket}/{key}: what arrived is not what was sent: {error}") from error
+
+        return await _again(send)
+
+    async def open(
+        self, bucket: str, key: str, query: str, headers: Mapping[str, str]
+    ) -> tuple[aiohttp.ClientResponse, AsyncIterator[bytes]]:
+        """GET an object: the head of the answer, and its bytes as they come. Raises: as `send`."""
+
+        async def ask() -> aiohttp.ClientResponse:
+            try:
+                answer = await self._request("GET", _path(bucket, key), query, headers, b"", 0)
+                if answer.status < 300:
+                    return answer
+                async with answer:
+                    raise await _error(answer)
+            except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+                raise UpstreamError(f"GET {bucket}/{key}: {type(error).__name__}: {error}") from error
+
+        answer = await _again(ask)
+        return answer, _chunks(answer)
 
     async def forward(self, request: Forwarded) -> Forwarded:
         """Send a call as it is, and give its answer unread; again where it may be, and the bucket cannot be reached."""
@@ -115,7 +178,7 @@ class RawClient:
                     return answer
                 if answer.release is not None:
                     answer.release()
-            await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1))  # noqa: S311 - jitter
+            await asyncio.sleep(_pause_s(attempt))
         raise AssertionError("unreachable")
 
     async def _forward_once(self, request: Forwarded) -> Forwarded:
@@ -150,7 +213,9 @@ class RawClient:
         url = f"{self._endpoint}{path}" + (f"?{query}" if query else "")
         signed = AWSRequest(method=method, url=url, headers={**headers, "host": urlsplit(self._endpoint).netloc})
         frozen = await self._credentials.get_frozen_credentials()
-        signer = _TrailingBody if "x-amz-trailer" in headers else _UnsignedBody
+        signer = (
+            _SignedBody if _PAYLOAD_HASH in headers else _TrailingBody if "x-amz-trailer" in headers else _UnsignedBody
+        )
         signer(frozen, "s3", self._region).add_auth(signed)
         sent = {**dict(signed.headers.items()), "Content-Length": str(length)}
         return await self._session.request(
@@ -194,7 +259,7 @@ class _Watched:
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
-        async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+        async for chunk in answer.content.iter_any():
             yield chunk
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         raise UpstreamError(f"{answer.method} {answer.url.path}: {type(error).__name__}: {error}") from error
@@ -202,17 +267,51 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         answer.close()
 
 
+def _path(bucket: str, key: str) -> str:
+    return f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
+    """Without a copy: each slice is a view."""
+    view = memoryview(body)
+    for start in range(0, len(view), _CHUNK_BYTES):
+        yield view[start : start + _CHUNK_BYTES]  # type: ignore[misc]
+
+
+async def _again(call: Callable[[], Awaitable[_T]]) -> _T:
+    """Make a call that may be made again, with a pause that grows, where the bucket cannot be reached."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return await call()
+        except UpstreamError:
+            if attempt == _ATTEMPTS:
+                raise
+            await asyncio.sleep(_pause_s(attempt))
+    raise AssertionError("unreachable")
+
+
+def _pause_s(attempt: int) -> float:
+    return _PAUSE_S * float(2**attempt) * random.uniform(0.5, 1)  # noqa: S311 - jitter
+
+
 async def _error(answer: aiohttp.ClientResponse) -> Exception:
     text = await answer.content.read(_ERROR_BYTES)
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - the bucket's own answer, bounded
-        code, message = root.findtext("Code") or "", root.findtext("Message") or ""
+        fields = {child.tag: child.text or "" for child in root if child.tag[:1].isupper()}
     except ElementTree.ParseError:
-        code, message = "", ""
+        fields = {}
+    code, message = fields.pop("Code", ""), fields.pop("Message", "")
+    for name in _OF_THE_ANSWER:
+        fields.pop(name, None)
     if answer.status >= 500 or is_own_fault(code):
         return UpstreamError(
             f"{answer.method} {answer.url.path}: the bucket answered {answer.status} {code}: {message}"
         )
     return S3Error(
-        code or "InternalError", message or None, status=answer.status, headers=error_headers(answer.headers)
+        code or code_of_status(answer.status),
+        message or None,
+        status=answer.status,
+        headers=error_headers(answer.headers),
+        **fields,
     )

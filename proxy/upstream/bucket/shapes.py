@@ -70,7 +70,11 @@ class Shapes:
 
 def answer_headers(response: Mapping[str, Any]) -> dict[str, str]:
     """The object's headers in an answer, as they came."""
-    headers: Mapping[str, str] = response["ResponseMetadata"]["HTTPHeaders"]
+    return object_headers(response["ResponseMetadata"]["HTTPHeaders"])
+
+
+def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of an answer's headers that are the object's."""
     return {name.lower(): value for name, value in headers.items() if name.lower() not in _NOT_OF_OBJECT}
 
 

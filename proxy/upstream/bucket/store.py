@@ -30,15 +30,15 @@ from s4weights.proxy.upstream.protocol import (
     Upload,
 )
 
+from .answers import read_answer
 from .copying import copy_in_parts
-from .faults import resent, translated
+from .faults import translated
 from .page import list_page
-from .parameters import checksum_parameters, condition_headers, condition_parameters, range_of, version
+from .parameters import condition_headers, condition_parameters, range_header, version
 from .raw import RawClient
 from .shapes import Shapes, answer_headers
 
 CONNECTIONS: Final = 64
-_CHUNK_BYTES: Final = 1 << 20
 # A readiness probe does not wait for botocore's retries.
 _CHECK_S: Final = 5.0
 _LOCATED: Final = (
@@ -175,24 +175,15 @@ class BucketUpstream:
         version_id: str | None = None,
     ) -> ObjectBody:
         """See Upstream."""
-        asked = {
-            **version(version_id),
-            **range_of(byte_range),
-            **({"IfMatch": f'"{if_match}"'} if if_match else {}),
-        }
+        query = f"versionId={quote(version_id, safe='-._~')}" if version_id else ""
+        headers = {**range_header(byte_range), **({"if-match": f'"{if_match}"'} if if_match else {})}
         try:
-            with translated(f"GetObject {bucket}/{key}"):
-                answer = await self._client.get_object(Bucket=bucket, Key=key, **asked)
+            answer, chunks = await self._raw.open(bucket, key, query, headers)
         except S3Error as error:
             if error.status != 416:
                 raise
             return await self._get_empty(bucket, key, version_id, error)
-        whole = answer.get("ContentRange", "").rpartition("/")[2]
-        size = int(whole) if whole.isdigit() else answer["ContentLength"]
-        length = answer["ContentLength"]
-        body = answer["Body"]
-        chunks = _chunks(body, length, f"GetObject {bucket}/{key}")
-        return ObjectBody(_info(answer, size), chunks, length, body.close)
+        return read_answer(answer, chunks, f"GetObject {bucket}/{key}")
 
     async def _get_empty(self, bucket: str, key: str, version_id: str | None, error: S3Error) -> ObjectBody:
         """Every range of an empty object is unsatisfiable in S3; its headers are wanted all the same."""
@@ -212,19 +203,12 @@ class BucketUpstream:
         checksum: SentChecksum | None = None,
     ) -> Stored:
         """See Upstream."""
-        if not isinstance(body, bytes):
-            sent = {**headers, **condition_headers(conditions)}
+        sent = {**headers, **condition_headers(conditions)}
+        if isinstance(body, bytes):
+            answer = await self._raw.send_whole(bucket, key, "", sent, body, checksum)
+        else:
             answer = await self._raw.send("PUT", bucket, key, "", sent, body, length, checksum)
-            return Stored(answer["etag"].strip('"'), _write_headers(answer))
-        asked = {
-            **self._shapes.parameters("PutObject", headers),
-            **condition_parameters(conditions),
-            **checksum_parameters(checksum),
-        }
-        answer = await resent(
-            f"PutObject {bucket}/{key}", lambda: self._client.put_object(Bucket=bucket, Key=key, Body=body, **asked)
-        )
-        return Stored(answer["ETag"].strip('"'), _write_headers(answer_headers(answer)))
+        return Stored(answer["etag"].strip('"'), _write_headers(answer))
 
     async def copy(
         self,
@@ -303,16 +287,12 @@ class BucketUpstream:
         checksum: SentChecksum | None = None,
     ) -> Part:
         """See Upstream."""
-        if not isinstance(body, bytes):
-            query = f"partNumber={number}&uploadId={quote(upload_id, safe='-._~')}"
+        query = f"partNumber={number}&uploadId={quote(upload_id, safe='-._~')}"
+        if isinstance(body, bytes):
+            answer = await self._raw.send_whole(bucket, key, query, {}, body, checksum)
+        else:
             answer = await self._raw.send("PUT", bucket, key, query, {}, body, length, checksum)
-            return Part(number, answer["etag"].strip('"'), length)
-        asked = {"Bucket": bucket, "Key": key, "UploadId": upload_id, "PartNumber": number}
-        answer = await resent(
-            f"UploadPart {number} of {bucket}/{key}",
-            lambda: self._client.upload_part(**asked, Body=body, **checksum_parameters(checksum)),
-        )
-        return Part(number, answer["ETag"].strip('"'), length)
+        return Part(number, answer["etag"].strip('"'), length)
 
     async def complete_upload(
         self,
@@ -367,19 +347,6 @@ def _write_headers(headers: Headers) -> dict[str, str]:
         for name, value in headers.items()
         if name.startswith("x-amz-") and not name.startswith(("x-amz-checksum-", "x-amz-request-id", "x-amz-id-2"))
     }
-
-
-async def _chunks(body: Any, length: int, what: str) -> AsyncIterator[bytes]:
-    seen = 0
-    try:
-        with translated(what):
-            async for chunk in body.iter_chunks(_CHUNK_BYTES):
-                seen += len(chunk)
-                yield chunk
-    finally:
-        body.close()
-    if seen != length:
-        raise UpstreamError(f"{what}: expected {length} bytes, found {seen}")
 
 
 async def _nothing() -> AsyncIterator[bytes]:

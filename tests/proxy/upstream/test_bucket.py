@@ -90,7 +90,7 @@ async def test_bodies_that_nobody_reads_give_their_connections_back(store):
 @pytest.mark.e2e
 async def test_metadata_that_cannot_be_sent_is_the_clients_fault(store):
     with pytest.raises(S3Error) as error:
-        await store.put(BUCKET, "k", b"x", 1, {"x-amz-meta-a": "\u00fc"})
+        await store.create_upload(BUCKET, "k", {"x-amz-meta-a": "\u00fc"})
     assert error.value.status == 400
 
 
