@@ -34,7 +34,7 @@ class Guard:
 
     def __init__(self, upstream: Upstream, resolver: Resolver) -> None:
         self.upstream = upstream
-        self._resolver = resolver
+        self.resolver = resolver
         self._conditional = True
         self.on_gone: Gone | None = None
 
@@ -45,7 +45,7 @@ class Guard:
     async def look(self, bucket: str, key: str, version: str | None = None) -> Occupant | None:
         """What lies there. Raises: S3Error NoSuchBucket; UpstreamError."""
         try:
-            found = await self._resolver.resolve(bucket, key, version_id=version)
+            found = await self.resolver.resolve(bucket, key, version_id=version)
             return occupant_of(found, by_version=version is not None)
         except S3Error as error:
             if error.code in _ABSENT:

@@ -11,6 +11,7 @@ import xxhash
 
 from s4weights.codec.container import Trailer
 from s4weights.codec.errors import ChecksumMismatch
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import MIB, READ_WINDOW_BYTES
 
 from .codec_pool import CodecPool
@@ -52,21 +53,51 @@ async def _read_stored(store: Store, found: LogicalObject, first: int, length: i
 
 async def _read_container(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
     assert found.tail is not None
-    assert found.tail.index is not None
-    spans = found.tail.index.spans(first, length)
-    end = first + length
     whole = _WholeBody(store.pool, found.tail.trailer, found.path) if length == found.info.size else None
-    async with store.reads.hold(min(READ_WINDOW_BYTES + _BESIDE_BYTES, 2 * sum(span.logical_bytes for span in spans))):
-        ahead = ReadAhead(store, found, spans)
-        position = spans[0].start
-        try:
-            async for body in ahead.bodies():
-                if whole is not None:
-                    await whole.take(body)
-                yield body[max(0, first - position) : end - position]
-                position += len(body)
-        finally:
-            await ahead.close()
+    end = first + length
+    async with store.reads.hold(min(READ_WINDOW_BYTES + _BESIDE_BYTES, 2 * length + 2 * MIB)):
+        while first < end:
+            frames = _read_frames(store, found, first, end, whole)
+            try:
+                async with contextlib.aclosing(frames):
+                    async for chunk in frames:
+                        first += len(chunk)
+                        yield chunk
+            except S3Error as error:
+                found = await _same_body(store, found, error)
+
+
+async def _read_frames(
+    store: Store, found: LogicalObject, first: int, end: int, whole: _WholeBody | None
+) -> AsyncGenerator[bytes, None]:
+    assert found.tail is not None
+    assert found.tail.index is not None
+    spans = found.tail.index.spans(first, end - first)
+    ahead = ReadAhead(store, found, spans)
+    position = spans[0].start
+    try:
+        async for body in ahead.bodies():
+            chunk = body[max(0, first - position) : end - position]
+            if whole is not None:
+                await whole.take(chunk)
+            yield chunk
+            position += len(body)
+    finally:
+        await ahead.close()
+
+
+async def _same_body(store: Store, found: LogicalObject, error: S3Error) -> LogicalObject:
+    """The object at the key by now, where it was only written again (rebase.py) and has the same body; else raises error."""
+    assert found.tail is not None
+    if error.code not in ("PreconditionFailed", "NoSuchKey") or found.version_id is not None:
+        raise error
+    try:
+        now = await store.guard.resolver.resolve(found.bucket, found.key)
+    except S3Error:
+        raise error from None
+    if now.tail is None or now.tail.trailer.digest != found.tail.trailer.digest or now.stored.etag == found.stored.etag:
+        raise error
+    return now
 
 
 class _WholeBody:

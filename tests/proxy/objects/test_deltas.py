@@ -284,3 +284,33 @@ async def test_an_object_written_again_looks_as_the_client_wrote_it(objects: Obj
     assert await bases(objects, KEYS[1]) == []
     assert await under(objects, HIDDEN) == []
     assert not await objects.rebaser.rebase(BUCKET, KEYS[1])
+
+
+async def test_a_read_goes_on_while_the_object_is_written_again(objects: Objects) -> None:
+    run = Run()
+    small = [run.step(), run.step()]
+    await put(objects, KEYS[0], small[0])
+    data = file_of({f"t{n}": ("BF16", rounded(run.weights + n * 1e-6)) for n in range(16)})
+    await put(objects, "big/step-1/m.safetensors", data)
+    more = file_of({f"t{n}": ("BF16", rounded(run.weights + n * 1e-6 + 1e-7)) for n in range(16)})
+    await put(objects, "big/step-2/m.safetensors", more)
+    found = await objects.resolve(BUCKET, "big/step-2/m.safetensors")
+    assert await bases(objects, "big/step-2/m.safetensors") == ["big/step-1/m.safetensors"]
+    read = objects.read(found, 0, found.info.size)
+    pieces = [await anext(read)]
+    assert await objects.rebaser.rebase(BUCKET, "big/step-2/m.safetensors")
+    pieces += [piece async for piece in read]
+    assert b"".join(pieces) == more
+
+
+async def test_a_read_ends_where_the_object_is_overwritten_with_another_body(objects: Objects) -> None:
+    run = Run()
+    data = file_of({f"t{n}": ("BF16", rounded(run.weights + n)) for n in range(40)})
+    await put(objects, "a.safetensors", data)
+    found = await objects.resolve(BUCKET, "a.safetensors")
+    read = objects.read(found, 0, found.info.size)
+    await anext(read)
+    await put(objects, "a.safetensors", run.step())
+    with pytest.raises(S3Error, match="PreconditionFailed"):
+        async for _ in read:
+            pass
