@@ -75,6 +75,7 @@ async def bases(objects: Objects, key: str) -> list[str]:
 
 
 async def under(objects: Objects, prefix: str) -> list[str]:
+    await objects.rebaser.idle()
     return await list_keys(objects.store.upstream, BUCKET, prefix)
 
 

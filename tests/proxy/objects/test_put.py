@@ -9,7 +9,7 @@ import pytest
 
 from s4weights.codec.container import MAGIC, TRAILER_BYTES
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.objects.types import MARKER
+from s4weights.proxy.objects.marker import MARKER
 from s4weights.proxy.upstream.protocol import Conditions
 
 from .conftest import BUCKET, MIB, body, pieces, read_all
