@@ -134,12 +134,14 @@ async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
     while True:
         try:
             async with asyncio.timeout(limits.BODY_SILENCE_S):
-                piece = await request.content.readany()
+                # As it was read; readany() would join what is there, and CheckedBody joins it once more.
+                piece, ends_chunk = await request.content.readchunk()
         except TimeoutError:
             raise S3Error("RequestTimeout") from None
-        if not piece:
+        if piece:
+            yield piece
+        elif not ends_chunk:
             return
-        yield piece
 
 
 async def _one(data: bytes) -> AsyncIterator[bytes]:

@@ -10,19 +10,18 @@ import hashlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import aiohttp
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
 from yarl import URL
 
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum
 
 from .faults import CHANGED_ON_THE_WAY, code_of_status, error_headers, is_own_fault
-from .framing import STREAMING, framed, framed_bytes, trailer_headers
+from .framing import framed, framed_bytes, trailer_headers
+from .signing import PAYLOAD_HASH, Signer
 
 # Of one write to a socket; and what a connection reads ahead of who takes it.
 _CHUNK_BYTES: Final = 1 << 20
@@ -36,39 +35,17 @@ _PAUSE_S: Final = 0.1
 _UNREACHABLE: Final = frozenset({500, 502, 503, 504})
 # Of that answer, and not of the one that the client is given.
 _OF_THE_ANSWER: Final = ("HostId", "RequestId", "Resource")
-_PAYLOAD_HASH: Final = "x-amz-content-sha256"
 _T = TypeVar("_T")
-
-
-class _UnsignedBody(S3SigV4Auth):  # type: ignore[misc]
-    """Signs everything but the body, which is not known beforehand; TLS or a private network protects it."""
-
-    def payload(self, request: AWSRequest) -> str:
-        return "UNSIGNED-PAYLOAD"
-
-
-class _TrailingBody(S3SigV4Auth):  # type: ignore[misc]
-    """The same, with a checksum behind the body."""
-
-    def payload(self, request: AWSRequest) -> str:
-        return STREAMING
-
-
-class _SignedBody(S3SigV4Auth):  # type: ignore[misc]
-    """Signs the hash of the body that is among the headers."""
-
-    def payload(self, request: AWSRequest) -> str:
-        return str(request.headers[_PAYLOAD_HASH])
 
 
 class RawClient:
     """One pool of connections beside botocore's."""
 
-    def __init__(self, credentials: Any, region: str, endpoint: str, connections: int) -> None:
-        """credentials: aiobotocore's, refreshed as they age. endpoint: scheme, host and port."""
-        self._credentials = credentials
-        self._region = region
-        self._endpoint = endpoint
+    def __init__(
+        self, credentials: Any, region: str, endpoint: str, connections: int, *, regional: str | None = None
+    ) -> None:
+        """See Signer."""
+        self._signer = Signer(credentials, region, endpoint, regional)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S),
@@ -130,10 +107,10 @@ class RawClient:
 
         Raises: as `send`.
         """
-        if checksum is None and self._endpoint.startswith("http:"):
+        if checksum is None and self._signer.endpoint.startswith("http:"):
             # Nothing else would tell the bucket that bytes changed on their way.
             digest = await asyncio.to_thread(hashlib.sha256, body)
-            headers = {**headers, _PAYLOAD_HASH: digest.hexdigest()}
+            headers = {**headers, PAYLOAD_HASH: digest.hexdigest()}
 
         async def send() -> Mapping[str, str]:
             try:
@@ -210,21 +187,21 @@ class RawClient:
     async def _request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: Body, length: int
     ) -> aiohttp.ClientResponse:
-        url = f"{self._endpoint}{path}" + (f"?{query}" if query else "")
-        signed = AWSRequest(method=method, url=url, headers={**headers, "host": urlsplit(self._endpoint).netloc})
-        frozen = await self._credentials.get_frozen_credentials()
-        signer = (
-            _SignedBody if _PAYLOAD_HASH in headers else _TrailingBody if "x-amz-trailer" in headers else _UnsignedBody
-        )
-        signer(frozen, "s3", self._region).add_auth(signed)
-        sent = {**dict(signed.headers.items()), "Content-Length": str(length)}
-        return await self._session.request(
+        url, signed = await self._signer.sign(method, path, query, headers)
+        answer = await self._session.request(
             method,
             URL(url, encoded=True),
             data=body if length else None,
-            headers=sent,
+            headers={**signed, "Content-Length": str(length)},
             allow_redirects=False,
         )
+        if not self._signer.is_elsewhere(path, answer.status, answer.headers):
+            return answer
+        answer.close()
+        if not isinstance(body, bytes):
+            # It cannot be sent again from here; the next try will be right.
+            raise UpstreamError(f"{method} {path}: the bucket is in another region")
+        return await self._request(method, path, query, headers, body, length)
 
 
 class _Watched:
@@ -259,8 +236,10 @@ class _Watched:
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
-        async for chunk in answer.content.iter_any():
-            yield chunk
+        # Pieces as they were read: others would be joined, and whoever takes these joins them once more.
+        async for chunk, _ in answer.content.iter_chunks():
+            if chunk:
+                yield chunk
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
         raise UpstreamError(f"{answer.method} {answer.url.path}: {type(error).__name__}: {error}") from error
     finally:

@@ -39,6 +39,7 @@ from .raw import RawClient
 from .shapes import Shapes, answer_headers
 
 CONNECTIONS: Final = 64
+_AMAZON: Final = "https://s3.{}.amazonaws.com"
 # A readiness probe does not wait for botocore's retries.
 _CHECK_S: Final = 5.0
 _LOCATED: Final = (
@@ -85,8 +86,9 @@ class BucketUpstream:
         client = session.client("s3", endpoint_url=self._endpoint, region_name=region, config=config)
         self._client = await self._stack.enter_async_context(client)
         self._shapes = Shapes(self._client.meta.service_model)
-        endpoint = self._endpoint or f"https://s3.{region}.amazonaws.com"
-        self._raw = RawClient(credentials, region, endpoint, CONNECTIONS)
+        endpoint = self._endpoint or _AMAZON.format(region)
+        regional = None if self._endpoint else _AMAZON
+        self._raw = RawClient(credentials, region, endpoint, CONNECTIONS, regional=regional)
         self._stack.push_async_callback(self._raw.close)
 
     async def close(self) -> None:
