@@ -75,7 +75,8 @@ async def bases(objects: Objects, key: str) -> list[str]:
 
 
 async def under(objects: Objects, prefix: str) -> list[str]:
-    await objects.rebaser.idle()
+    if objects.store.settings.rebase:
+        await objects.rebaser.idle()
     return await list_keys(objects.store.upstream, BUCKET, prefix)
 
 
@@ -109,7 +110,11 @@ async def test_a_new_process_finds_the_step_before_in_the_bucket(
         await objects.close()
 
 
-async def test_a_base_that_is_deleted_stays_for_its_dependent_and_goes_with_it(objects: Objects) -> None:
+async def test_a_base_that_is_deleted_stays_for_its_dependent_and_goes_with_it(
+    upstream: DirectoryUpstream, settings: Settings
+) -> None:
+    objects = Objects(upstream, replace(settings, rebase=False), Metrics())
+    await objects.start()
     run = Run()
     first, second = run.step(), run.step()
     await put(objects, KEYS[0], first)
@@ -122,6 +127,7 @@ async def test_a_base_that_is_deleted_stays_for_its_dependent_and_goes_with_it(o
     assert await read_all(objects, KEYS[1]) == second
     await objects.delete(BUCKET, KEYS[1])
     assert await under(objects, "") == []
+    await objects.close()
 
 
 async def test_a_base_that_is_overwritten_stays_for_its_dependent(objects: Objects) -> None:
