@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .. import _native
-from ..errors import ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
+from ..errors import ChecksumMismatch, FormatError, LimitExceeded, Truncated, UnsupportedVersion
 from ..types import NO_GRID, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
 from .payload import better_untyped, check_layout, decode_untyped, encode_untyped, raw_payload
@@ -14,6 +14,7 @@ from .payload import better_untyped, check_layout, decode_untyped, encode_untype
 _FAULTS: Final[dict[str, type[FormatError]]] = {
     "truncated": Truncated,
     "checksum": ChecksumMismatch,
+    "limit": LimitExceeded,
     "mode": UnsupportedVersion,
     "reserved": UnsupportedVersion,
 }
@@ -56,7 +57,7 @@ class NativeEngine:
     ) -> bytes:
         """See Engine."""
         check_layout(element, predictor, layout, planes, logical_bytes)
-        if element is ElementType.BYTES:
+        if element is ElementType.BYTES and bytes(payload[:1]) == bytes([Mode.ZSTD]):
             return decode_untyped(payload, logical_bytes)
         try:
             return _native.decode_payload(

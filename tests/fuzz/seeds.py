@@ -1,6 +1,6 @@
 """Write the inputs that the fuzzers of the kernels begin with: payloads of every mode, and frames to encode.
 
-Usage: python -m tests.fuzz.seeds FOLDER. The layout of an input is told in fuzz_payload.cpp and fuzz_round_trip.cpp.
+Usage: python -m tests.fuzz.seeds FOLDER. The layout of an input is told in the fuzzers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from s4weights.codec.engines import NativeEngine
-from s4weights.codec.types import ElementType, Grid, Layout, Level
+from s4weights.codec.types import ElementType, Grid, Layout, Level, Mode
 from tests.codec.engines.bodies import moments
+from tests.codec.entropy import gdeflate_encoder
 
 # In the order of kElements in input.hpp.
 ELEMENTS = (
@@ -47,6 +48,19 @@ def payload_seeds() -> Iterator[tuple[str, bytes]]:
                 choices = max(coded.layout.rotation - 1, 0) | (_PREDICTED if coded.predictor else 0)
                 head = struct.pack("<BB", code, choices) + (len(frame) // element.width - 1).to_bytes(3, "little")
                 yield f"{element.name}-{name}-{level.value}", head + bytes(coded.payload)
+    for name, plane in _pages():
+        stored = gdeflate_encoder.encode_plane(plane)
+        head = struct.pack("<BB", 0, 0) + (len(plane) - 1).to_bytes(3, "little")
+        yield f"gdeflate-{name}", head + struct.pack("<B3xI", Mode.GDEFLATE, len(stored)) + stored
+
+
+def gdeflate_seeds() -> Iterator[tuple[str, bytes]]:
+    """Pages of every kind of block."""
+    for name, plane in _pages():
+        for kinds in ((0,), (1,), (2,), (2, 0, 1, 2)):
+            for longest in (0, 300, 70_000):
+                page = gdeflate_encoder.encode_page(plane, kinds=kinds, longest=longest)
+                yield f"{name}-{''.join(map(str, kinds))}-{longest}", struct.pack("<H", len(plane) - 1) + page
 
 
 def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
@@ -65,6 +79,14 @@ def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
                     yield f"{element.name}-{made}-{level}-{n}", head + grid + seed + bytes_of_frame
 
 
+def _pages() -> Iterator[tuple[str, bytes]]:
+    random = np.random.default_rng(0)
+    yield "skewed", random.geometric(0.3, 3_000).clip(0, 255).astype(np.uint8).tobytes()
+    yield "repeated", random.choice(np.array([3, 5, 6], np.uint8), 90).tobytes() * 30
+    yield "zeros", bytes(9_000)
+    yield "byte", b"x"
+
+
 def _frames(element: ElementType) -> Iterator[tuple[str, bytes, int]]:
     """Name, bytes, columns."""
     random = np.random.default_rng(0)
@@ -81,7 +103,8 @@ def _frames(element: ElementType) -> Iterator[tuple[str, bytes, int]]:
 
 def write(folder: Path) -> None:
     """One folder a fuzzer."""
-    for fuzzer, seeds in (("payload", payload_seeds()), ("round_trip", round_trip_seeds())):
+    found = {"gdeflate": gdeflate_seeds(), "payload": payload_seeds(), "round_trip": round_trip_seeds()}
+    for fuzzer, seeds in found.items():
         (folder / fuzzer).mkdir(parents=True, exist_ok=True)
         for name, seed in seeds:
             (folder / fuzzer / name).write_bytes(seed)
