@@ -38,9 +38,9 @@ test-fast: .venv/installed
 fuzz: .venv/installed
 	$(BIN)/cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN)/ninja)" \
 	  -DPython_EXECUTABLE="$(abspath $(BIN)/python)" -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)"
-	$(BIN)/cmake --build build/fuzz --target fuzz_payload fuzz_round_trip
+	$(BIN)/cmake --build build/fuzz --target fuzz_gdeflate fuzz_payload fuzz_round_trip
 	$(BIN)/python -m tests.fuzz.seeds build/fuzz/seeds
-	cd build/fuzz && for fuzzer in payload round_trip; do \
+	cd build/fuzz && for fuzzer in gdeflate payload round_trip; do \
 	  ./fuzz_$$fuzzer seeds/$$fuzzer $(FUZZ_SECONDS) || exit 1; done
 	cd build/fuzz && for target in bodies containers engines; do \
 	  PYTHONPATH="$(CURDIR)" "$(CURDIR)/$(BIN)/python" -m tests.fuzz $$target $(FUZZ_SECONDS) || exit 1; done
