@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    for script in (
+    scripts = (
         "entropy_bench.py",
         "codec_bench.py",
+        "delta_bench.py",
         "hash_bench.py",
         "memory_bench.py",
         "straight_bench.py",
         "shaped_bench.py",
-    ):
+    )
+    for script in scripts:
         subprocess.run([sys.executable, str(Path(__file__).parent / script)], check=True)
