@@ -179,19 +179,19 @@ def make_bodies(folder: Path, small_checkpoint: Path, large_checkpoint: Path) ->
     small.write_bytes(small_checkpoint.read_bytes())
     large.write_bytes(large_checkpoint.read_bytes())
     (folder / "small noise.bin").write_bytes(os.urandom(1_500_000))
-    (folder / "large noise.bin").write_bytes(os.urandom(2 * PART + 12_345))
+    (folder / "large noise+ö.bin").write_bytes(os.urandom(2 * PART + 12_345))
     for path in folder.iterdir():
         os.utime(path, (path.stat().st_mtime - 600,) * 2)
     return Bodies(
         folder,
         (Body("checkpoint", small), Body("noise", folder / "small noise.bin")),
-        (Body("checkpoint", large), Body("noise", folder / "large noise.bin")),
+        (Body("checkpoint", large), Body("noise", folder / "large noise+ö.bin")),
     )
 
 
 def _outcome(step: Callable[[], None]) -> str:
     try:
         step()
-    except (AssertionError, ClientError, ClientFailed) as error:
+    except (AssertionError, ClientError, ClientFailed, OSError) as error:
         return str(error) or repr(error)
     return ""

@@ -14,11 +14,12 @@ _HEAD: Final = """# Clients
 
 `make clients` runs these clients through the proxy and writes this page; nothing in it is written by hand. Each one runs in
 front of a SeaweedFS server and in front of a local directory, over plain http, in the newest version that it installs with. It
-sends bodies that are checkpoints and bodies that are not, of less than a part and of several. What it did is looked at with
-another client and in the bucket: the same bytes, size and ETag everywhere, checkpoints stored in fewer bytes, other bodies as
-they are; and a second sync writes nothing.
+sends bodies that are checkpoints and bodies that are not: PUT with short ones, multipart, GET, range, copy and delete with ones of
+several parts, list and sync with all. What it did is looked at with another client and in the bucket: the same bytes, size and
+ETag everywhere, checkpoints stored in fewer bytes, other bodies as they are; and a second sync writes nothing.
 
-"yes": on both buckets, with both kinds of body. "-": the client has no such call.
+"yes": on both buckets, with both kinds of body; a client's own ways are tried with checkpoints, rclone's with both. "-": the
+client has no such call. awscli runs by its driver in one process, which `tests/e2e/test_clients.py` completes by the program.
 
 """
 _TITLES: Final = ("client", "version", *OPERATIONS, "its own ways", "to be set, to be known")
@@ -28,17 +29,24 @@ _ROW: Final = re.compile(r"^\| ([^|-][^|]*?) \| ([^|]+?) \| (?:yes|-|no|not run)
 
 @dataclass
 class Outcome:
-    """Of one client. version: or `not run: ` and why; failed: operation to the buckets it failed on."""
+    """Of one client. version: or `not run: ` and why; buckets: where it ran; failed: operation to those where it failed."""
 
     version: str
+    buckets: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def not_run(cls, reason: str) -> Outcome:
         return cls(_NOT_RUN + reason)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it ran on both buckets, or could not run."""
+        return self.version.startswith(_NOT_RUN) or len(self.buckets) == 2
+
     def add(self, bucket: str, results: Mapping[str, str]) -> None:
         """results: operation to what went wrong, "" where nothing did."""
+        self.buckets.append(bucket)
         for operation, said in results.items():
             if said:
                 self.failed.setdefault(operation, []).append(bucket)

@@ -31,7 +31,7 @@ def outcomes() -> Iterator[dict[str, Outcome]]:
     """Client to what became of it, written as the page where that is asked for."""
     found: dict[str, Outcome] = {}
     yield found
-    if os.environ.get(WRITE) and len(found) == len(PROGRAMS):
+    if os.environ.get(WRITE) and len(found) == len(PROGRAMS) and all(one.is_whole for one in found.values()):
         DOCUMENT.write_text(render(found), encoding="utf-8")
 
 

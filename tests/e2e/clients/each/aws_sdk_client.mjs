@@ -26,7 +26,7 @@ const client = {
   get: ({ key, path }) => download(path, { Key: key }),
   get_range: ({ key, start, end, path }) => download(path, { Key: key, Range: `bytes=${start}-${end - 1}` }),
   list: async ({ prefix }) => (await send("ListObjectsV2", { Prefix: prefix })).Contents.map((row) => [row.Key, row.Size]),
-  copy: ({ source, target }) => send("CopyObject", { Key: target, CopySource: `${Bucket}/${source}` }),
+  copy: ({ source, target }) => send("CopyObject", { Key: target, CopySource: encodeURI(`${Bucket}/${source}`).replaceAll("+", "%2B") }),
   delete: ({ key }) => send("DeleteObject", { Key: key }),
   presigned: async ({ path, prefix }) => {
     const Key = `${prefix}/presigned`;
