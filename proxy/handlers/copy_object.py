@@ -73,7 +73,7 @@ async def find_source(context: Context) -> LogicalObject:
 
 def parse_source(context: Context, header: str) -> tuple[str, str, str | None]:
     """Bucket, key and version id that a copy source names. Raises: S3Error where the client may not reach it."""
-    raw, _, query = header.partition("?")
+    raw, _, query = unambiguous_source(header).partition("?")
     try:
         text = unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
@@ -84,3 +84,9 @@ def parse_source(context: Context, header: str) -> tuple[str, str, str | None]:
     check_key(key)
     context.grant.check_object(bucket, key)
     return bucket, key, parse_qs(query).get("versionId", [None])[0]
+
+
+def unambiguous_source(header: str) -> str:
+    """A copy source whose blanks are `%20`: S3 reads `+` as a blank here (s5cmd sends it so), other servers do not."""
+    raw, mark, query = header.partition("?")
+    return raw.replace("+", "%20") + mark + query
