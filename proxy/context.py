@@ -176,4 +176,4 @@ def http_date(moment: datetime) -> str:
 
 def iso_date(moment: datetime) -> str:
     """As in S3's documents."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

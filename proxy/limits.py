@@ -50,5 +50,6 @@ SEND_SILENCE_S: Final = 120.0
 
 # HEADs of one listing page at once.
 LISTING_CALLS: Final = 32
-LISTING_CACHE_ENTRIES: Final = 100_000
+# On disk, of about 100 bytes each.
+LISTING_CACHE_ROWS: Final = 500_000
 INDEX_CACHE_BYTES: Final = 32 * MIB

@@ -13,6 +13,7 @@ from s4weights.proxy.checksums.algorithms import HEADER_PREFIX, TYPE_HEADER
 from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import LISTING_CACHE_ROWS
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import (
@@ -30,6 +31,7 @@ from .codec_pool import CodecPool
 from .delete import delete_object
 from .journal import Journal
 from .listing import LogicalListing
+from .listing_cache import ListingCache
 from .put import put_object
 from .read import read_object
 from .resolve import Resolver
@@ -61,18 +63,21 @@ class Objects:
         )
         self.uploads = Uploads(self.store)
         self._resolver = Resolver(self.store)
-        self._listing = LogicalListing(self._resolver)
+        self._cache = ListingCache(settings.state_dir / "listings.sqlite", LISTING_CACHE_ROWS)
+        self._listing = LogicalListing(self._resolver, self._cache)
         self._relieving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take the state directory and end what an earlier run left behind. Raises: ConfigError."""
         await asyncio.to_thread(self.store.journal.open)
+        await self._cache.open()
         await self.uploads.start()
 
     async def close(self) -> None:
         """Abort what is open and give everything back."""
         await self.uploads.close()
         await asyncio.to_thread(self.store.pool.close)
+        await self._cache.close()
         self.store.journal.close()
 
     async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:

@@ -36,6 +36,7 @@ from .page import list_page
 from .parameters import checksum_parameters, condition_headers, condition_parameters, range_of, version
 from .raw import RawClient
 from .shapes import Shapes, answer_headers
+from .timestamps import quick_session
 
 CONNECTIONS: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
@@ -63,7 +64,7 @@ class BucketUpstream:
 
     async def start(self) -> None:
         """See Upstream."""
-        session = aioboto3.Session()
+        session = aioboto3.Session(botocore_session=quick_session())
         credentials = await session.get_credentials()
         if credentials is None:
             raise ConfigError(
