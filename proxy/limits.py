@@ -44,10 +44,6 @@ READ_ATTEMPTS: Final = 3
 # What one read holds at most: runs on their way, their decoded frames, and what the socket has not taken.
 READ_HOLD_BYTES: Final = 2 * READ_RUN_BYTES * READ_RUNS_IN_FLIGHT
 
-# A client that sends nothing, or takes nothing, for so long is given up: bodies under way hold memory that others wait for.
-BODY_SILENCE_S: Final = 60.0
-SEND_SILENCE_S: Final = 120.0
-
 # HEADs of one listing page at once.
 LISTING_CALLS: Final = 32
 # On disk, of about 100 bytes each.

@@ -73,7 +73,7 @@ def _policy(context: Context, fields: Mapping[str, str]) -> PostPolicy | None:
 def _answer(
     context: Context, fields: Mapping[str, str], key: str, etag: str, stored: Mapping[str, str]
 ) -> web.StreamResponse:
-    location = f"http://{context.headers.get('host', '')}/{quote(context.bucket)}/{quote(key, safe='/-._~')}"
+    location = f"{context.origin}/{quote(context.bucket)}/{quote(key, safe='/-._~')}"
     headers = {"ETag": f'"{etag}"', "Location": location, **stored}
     target = fields.get("success_action_redirect") or fields.get("redirect") or ""
     if urlsplit(target).scheme in ("http", "https"):

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.logs import new_request_id, request_id
 
 from .xml import error_document
 
@@ -54,7 +55,7 @@ class _Protocol(RequestHandler):
         # The body ends here; whoever reads it sees that it is short.
         body.feed_eof()
         self.close()  # once the answer is out
-        return True
+        return self.ssl_context is None  # TLS has no half-close
 
     def handle_error(
         self,
@@ -63,30 +64,47 @@ class _Protocol(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
-            return super().handle_error(request, status, exc, message)
-        # aiohttp would log the line that it could not read, and that may be a signature.
-        _log.warning("a request from %s cannot be read: %s", request.remote, type(exc).__name__)
-        error = S3Error("BadRequest", "An error occurred when parsing the HTTP request.", status=400)
+        """Answer what never reached the handler, or broke it, as S3 does."""
+        if isinstance(exc, ConnectionError):
+            raise exc  # the client is gone
+        identity = new_request_id()
+        request_id.set(identity)
+        if isinstance(exc, HttpProcessingError):
+            # aiohttp would log the line that it could not read, and that may be a signature.
+            _log.warning("a request from %s cannot be read: %s", request.remote, type(exc).__name__)
+            error = _unreadable(exc)
+        else:
+            _log.error("a request from %s failed", request.remote, exc_info=exc)
+            error = S3Error("InternalError")
+        if request.writer.output_size > 0:
+            raise ConnectionResetError("response broken off")
         response = web.Response(
             status=error.status,
-            body=error_document(error, resource="", request_id="", host_id=""),
-            headers={"Content-Type": "application/xml", "Server": "s4weights"},
+            body=error_document(error, resource="", request_id=identity, host_id=""),
+            headers={"Content-Type": "application/xml", "Server": "s4weights", "x-amz-request-id": identity},
         )
         response.force_close()
         return response
 
 
+def _unreadable(fault: HttpProcessingError) -> S3Error:
+    if isinstance(fault, LineTooLong):
+        return S3Error("RequestHeaderSectionTooLarge", "Your request header section is too large.", status=400)
+    return S3Error("BadRequest", "An error occurred when parsing the HTTP request.", status=400)
+
+
 class S3Server(web.Server):
     """Speaks HTTP for a handler that does everything itself, 100-continue included."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, *, header_timeout_s: float) -> None:
+        """header_timeout_s: for the head of a request, from the start of a connection or the end of the answer before."""
         super().__init__(handler)
+        self._header_timeout_s = header_timeout_s
 
     def __call__(self) -> RequestHandler:
         options: dict[str, Any] = {
             "access_log": None,
-            "keepalive_timeout": 75.0,
+            "keepalive_timeout": self._header_timeout_s,
             "lingering_time": _LINGER_S,
             "max_line_size": _MAX_LINE_BYTES,
             "max_field_size": _MAX_FIELD_BYTES,

@@ -20,7 +20,7 @@ MAX_DELETE_KEYS: Final = 1_000
 _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Characters that XML 1.0 does not allow even escaped; S3 writes their references all the same.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]")
-_SPECIAL: Final = re.compile("[&<>\"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]")
+_SPECIAL: Final = re.compile('[&<>"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]')
 
 Tree: TypeAlias = str | Mapping[str, "Tree | None"] | Iterable[Mapping[str, "Tree | None"]]
 """A text; children by name (None: left out); or several elements of the name they stand under."""

@@ -9,6 +9,7 @@ from s4weights.codec.encode import Encoder
 from s4weights.codec.types import Buffer, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.metrics import Metrics
+from s4weights.proxy.tracing import WorkSpan
 from s4weights.proxy.upstream.protocol import Conditions, Stored
 
 from .codec_pool import CodecPool
@@ -25,6 +26,7 @@ class BodyEncoder:
         self._kept: list[Buffer] = [self.encoder.start()]
         self._tail = b""
         self._writer: StoredWriter | None = None
+        self._span = WorkSpan("encode")
 
     async def feed(self, chunk: bytes) -> None:
         """Encode the next bytes of the body."""
@@ -63,10 +65,12 @@ class BodyEncoder:
         totals = self.encoder.totals
         kind = (self.encoder.kind or Kind.UNKNOWN).value
         self._metrics.object_written(totals.logical_bytes, self._writer.stored_bytes, kind)
+        self._span.end(kind=kind, logical_bytes=totals.logical_bytes, stored_bytes=self._writer.stored_bytes)
         return stored
 
     async def abort(self) -> None:
         """Drop everything."""
+        self._span.end()
         self._kept.clear()
         if self._writer is not None:
             await self._writer.abort()
