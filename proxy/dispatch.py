@@ -20,6 +20,7 @@ from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
 from .handlers.post_object import is_form
 from .http.address import parse_address
+from .http.server import check_head
 from .http.xml import error_document
 from .logs import request_id
 from .metrics import Metrics
@@ -114,6 +115,7 @@ class Dispatcher:
             return self._refuse(context, S3Error("InternalError"))
 
     async def _handle(self, context: Context) -> web.StreamResponse:
+        check_head(context.request)
         if not context.raw_path.startswith("/"):
             raise S3Error("InvalidURI")
         address = parse_address(context.raw_path, context.headers.get("host", ""), self._domains)
