@@ -127,10 +127,8 @@ async def service(tmp_path: Path, service_settings: dict[str, Any]) -> AsyncIter
         state_dir=tmp_path / "state",
         listen="127.0.0.1:0",
         health="127.0.0.1:0",
-        access_key=ACCESS_KEY,
-        secret_key=SECRET_KEY,
         domain=("s3.test",),
-        **service_settings,
+        **{"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, **service_settings},
     )
     async with running(settings) as one:
         yield Service(one, tmp_path / "buckets")
