@@ -10,6 +10,7 @@ from aiohttp import web
 from s4weights.proxy.checksums.algorithms import ALGORITHM_HEADER, elements
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.address import check_bucket
 from s4weights.proxy.http.conditions import check_copy_source, read_conditions
 from s4weights.proxy.objects.copy import SourceChanged
 from s4weights.proxy.objects.types import LogicalObject
@@ -81,6 +82,7 @@ def parse_source(context: Context, header: str) -> tuple[str, str, str | None]:
     bucket, slash, key = text.removeprefix("/").partition("/")
     if not bucket or not slash or not key:
         raise S3Error("InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+    check_bucket(bucket)
     check_key(key)
     context.grant.check_object(bucket, key)
     return bucket, key, parse_qs(query).get("versionId", [None])[0]

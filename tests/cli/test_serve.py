@@ -50,11 +50,12 @@ def ready(process: subprocess.Popen[str]) -> tuple[str, int, int]:
 
 
 def test_serves_until_sigterm_and_logs_json_lines_without_secrets(serve):
-    process = serve(S4W_LOG_JSON="1")
+    process = serve(S4W_LOG_FORMAT="json")
     endpoint, _, health = ready(process)
     request = urllib.request.Request(f"{endpoint}/training/k?X-Amz-Signature-Not=1", data=b"data", method="PUT")
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert answer.status == 200
+        identity = answer.headers["x-amz-request-id"]
     with urllib.request.urlopen(f"{endpoint}/training/k?tool=1&X-Amz-Security-Token=hushhush", timeout=10) as answer:
         assert answer.read() == b"data"
     with urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=10) as answer:
@@ -63,7 +64,10 @@ def test_serves_until_sigterm_and_logs_json_lines_without_secrets(serve):
     rest, log = process.communicate(timeout=20)
     assert (process.returncode, rest) == (0, "")
     records = [json.loads(line) for line in log.splitlines()]
-    accesses = [json.loads(record["message"]) for record in records if record["logger"] == "s4weights.access"]
+    assert all({"time", "level", "logger", "request_id", "message"} <= record.keys() for record in records)
+    accesses = [record for record in records if record["logger"] == "s4weights.access"]
+    assert accesses[0]["request_id"] == identity != accesses[1]["request_id"]
+    assert (accesses[0]["bytes_in"], accesses[1]["bucket"]) == (4, "training")
     assert [(one["operation"], one["status"]) for one in accesses] == [("PutObject", 200), ("GetObject", 200)]
     assert "X-Amz-Security-Token=********" in accesses[1]["path"]
     assert "hushhush" not in log

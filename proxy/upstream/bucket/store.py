@@ -37,6 +37,7 @@ from .page import list_page
 from .parameters import condition_headers, condition_parameters, range_header, version
 from .raw import RawClient
 from .shapes import Shapes, answer_headers
+from .timestamps import quick_session
 
 CONNECTIONS: Final = 64
 _AMAZON: Final = "https://s3.{}.amazonaws.com"
@@ -64,7 +65,7 @@ class BucketUpstream:
 
     async def start(self) -> None:
         """See Upstream."""
-        session = aioboto3.Session()
+        session = aioboto3.Session(botocore_session=quick_session())
         credentials = await session.get_credentials()
         if credentials is None:
             raise ConfigError(
