@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from s4weights.proxy.checksums.algorithms import elements
-from s4weights.proxy.upstream.protocol import ByteRange, Conditions, SentChecksum
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers
 
 
 def version(version_id: str | None) -> dict[str, str]:
@@ -34,6 +34,8 @@ def condition_headers(conditions: Conditions | None) -> dict[str, str]:
     return {names[name]: value for name, value in condition_parameters(conditions).items()}
 
 
-def checksum_parameters(checksum: SentChecksum | None) -> dict[str, str]:
-    """A checksum that is known before its body."""
-    return elements({checksum.header: checksum.value()}) if checksum is not None else {}
+def check_sendable(headers: Headers) -> None:
+    """Raises: S3Error InvalidArgument where a header cannot go on, as it cannot with an upload in parts."""
+    for name, value in headers.items():
+        if not value.isascii():
+            raise S3Error("InvalidArgument", f"{name}: expected ASCII, found {value!r}")
