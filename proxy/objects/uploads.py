@@ -126,6 +126,11 @@ class Uploads:
         self._forget(upload_id)
         await upload.abort()
 
+    @property
+    def open_count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def knows(self, upload_id: str) -> bool:
         """Whether an upload was begun here, and did not end long ago."""
         return upload_id in self._open or upload_id in self._completed

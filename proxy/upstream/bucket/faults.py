@@ -75,7 +75,7 @@ def translated(what: str) -> Iterator[None]:
         TimeoutError,
         ConnectionError,
     ) as error:
-        raise UpstreamError(f"{what}: {type(error).__name__}: {error or 'no answer in time'}") from error
+        raise UpstreamError(f"{what}: {type(error).__name__}: {str(error) or 'no answer in time'}") from error
 
 
 def upstream_fault(what: str, status: int, code: str, message: str, headers: Mapping[str, str]) -> UpstreamError | None:

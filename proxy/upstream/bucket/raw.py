@@ -58,6 +58,8 @@ class RawClient:
             auto_decompress=False,
             skip_auto_headers={"User-Agent", "Accept", "Accept-Encoding", "Content-Type"},
         )
+        # aiohttp would send a PUT again over a new connection, with what is left of a body that it has begun.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -173,7 +175,7 @@ class RawClient:
 
 
 def _fault(what: str, error: Exception) -> UpstreamError:
-    return UpstreamError(f"{what}: {type(error).__name__}: {error or 'no answer in time'}")
+    return UpstreamError(f"{what}: {type(error).__name__}: {str(error) or 'no answer in time'}")
 
 
 class _Watched:

@@ -57,7 +57,7 @@ class Broken:
         """Keys of the uploads that stand in the journal. kind: asked, of those that were asked for and never answered."""
         found = []
         for path in sorted((self.proxy.state_dir / "uploads").glob(f"*.{kind}")):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, ValueError):  # ended, or being written
                 found.append(json.loads(path.read_text())["key"])
         return [one for one in found if one.startswith(key)]
 

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from boto3.exceptions import S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
 
 from .conftest import BUCKET, MIB, checkpoint
 from .script import Fault, Kind, refused
@@ -76,6 +78,8 @@ class Operation:
     act: Callable[[Any, str, bytes], None]
     check: Callable[[Any, str, bytes], None]
     is_there_before: bool = False
+    is_in_parts: bool = False
+    """Whether the client itself uploads in parts."""
 
 
 def _put(client: Any, key: str, data: bytes) -> None:
@@ -84,7 +88,10 @@ def _put(client: Any, key: str, data: bytes) -> None:
 
 def _upload(client: Any, key: str, data: bytes) -> None:
     parts = TransferConfig(multipart_threshold=MIB, multipart_chunksize=6 * MIB, max_concurrency=2)
-    client.upload_fileobj(io.BytesIO(data), BUCKET, key, Config=parts)
+    try:
+        client.upload_fileobj(io.BytesIO(data), BUCKET, key, Config=parts)
+    except ClientError as error:
+        raise S3UploadFailedError(str(error)) from error
 
 
 def _abort(client: Any, key: str, data: bytes) -> None:
@@ -153,8 +160,8 @@ OPERATIONS = {
     "put-first": Operation({"put": PUT}, "small", _first, _is_whole),
     "put-large": Operation(PARTS, "large", _put, _is_whole),
     "put-noise": Operation({"put": PUT}, "noise", _put, _is_whole),
-    "parts-large": Operation(PARTS, "large", _upload, _is_whole),
-    "parts-noise": Operation(PARTS, "noise", _upload, _is_whole),
+    "parts-large": Operation(PARTS, "large", _upload, _is_whole, is_in_parts=True),
+    "parts-noise": Operation(PARTS, "noise", _upload, _is_whole, is_in_parts=True),
     "abort": Operation({"abort": ABORT}, "noise", _abort, _is_gone),
     "get-large": Operation({"get": GET}, "large", _get, _nothing, is_there_before=True),
     "get-noise": Operation({"get": GET}, "noise", _get, _nothing, is_there_before=True),
