@@ -14,12 +14,13 @@ NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast fuzz check format stubs bench clean
+.PHONY: help demo test test-fast faults fuzz check format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
 	@echo "make test        all tests (starts the S3 server and clients they need)"
 	@echo "make test-fast   the tests that need neither"
+	@echo "make faults      every fault of the network at every stage of every call (minutes)"
 	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
 	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
 	@echo "make format      let ruff and clang-format write"
@@ -33,6 +34,9 @@ test: .venv/installed .venv-awscli/installed .venv-s3fs/installed
 
 test-fast: .venv/installed
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow"
+
+faults: .venv/installed
+	ALL_FAULTS=1 $(BIN)/pytest tests/e2e/faults
 
 # The input of a failure lies in build/fuzz/crash-input.
 fuzz: .venv/installed

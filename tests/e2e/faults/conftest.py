@@ -24,8 +24,8 @@ from .script import Rule, Script
 BUCKET = "faults"
 MIB = 1 << 20
 # As short as they may be where the machine is busy.
-SILENCE_S = 3.0
-SETTINGS = {"S4W_UPSTREAM_SILENCE_S": f"{SILENCE_S}", "S4W_UPSTREAM_RETRY_S": "20", "S4W_DRAIN_S": "5"}
+SILENCE_S = 6.0
+SETTINGS = {"S4W_UPSTREAM_SILENCE_S": f"{SILENCE_S}", "S4W_UPSTREAM_RETRY_S": "30", "S4W_DRAIN_S": "5"}
 
 
 def checkpoint(size: int, seed: int) -> bytes:
