@@ -7,5 +7,6 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    for script in ("entropy_bench.py", "codec_bench.py", "hash_bench.py", "memory_bench.py", "straight_bench.py"):
+    scripts = ("entropy_bench", "codec_bench", "hash_bench", "memory_bench", "straight_bench", "load_bench")
+    for script in (f"{name}.py" for name in scripts):
         subprocess.run([sys.executable, str(Path(__file__).parent / script)], check=True)

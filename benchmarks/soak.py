@@ -36,9 +36,7 @@ BUCKET = "soak"
 MIB = 1 << 20
 KEYS = 6
 SAMPLE_S = 5.0
-UPLOAD_AGE_S = 60.0
 SETTINGS = {
-    "S4W_UPLOAD_MAX_AGE_S": str(UPLOAD_AGE_S),
     "S4W_UPSTREAM_SILENCE_S": "10",
     "S4W_UPSTREAM_RETRY_S": "30",
     "S4W_LOG_LEVEL": "ERROR",
@@ -236,9 +234,9 @@ def grown(samples: list[dict[str, float]]) -> tuple[list[list[str]], list[str]]:
     return rows, faults
 
 
-def settle(proxy: ProxyProcess, straight: Any) -> list[str]:
+def settle(proxy: ProxyProcess, straight: Any, upload_age_s: float) -> list[str]:
     """With a healthy network, and all clients gone: uploads that nobody ended are ended. Returns what is left."""
-    deadline = time.monotonic() + 3 * UPLOAD_AGE_S + 60
+    deadline = time.monotonic() + 3 * upload_age_s + 60
     while True:
         open_keys = [row["Key"] for row in straight.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])]
         # Those that nobody was told of stay until they are old, and are not forgotten.
@@ -251,14 +249,22 @@ def settle(proxy: ProxyProcess, straight: Any) -> list[str]:
         time.sleep(2)
 
 
-def soak(minutes: float, clients: int) -> tuple[list[list[str]], Tally, int, list[str]]:
-    """Returns the table's rows, what was done, the faults of the network, and what must not be."""
+def soak(minutes: float, clients: int, upload_age_s: float = 60.0) -> tuple[list[list[str]], Tally, int, list[str]]:
+    """upload_age_s: after which an idle upload is ended.
+
+    Returns the table's rows, what was done, the faults of the network, and what must not be.
+    """
     tally = Tally()
-    with tempfile.TemporaryDirectory() as name, SeaweedFS(Path(name)) as server, Relay(server.endpoint) as relay:
+    with contextlib.ExitStack() as stack:
+        name = stack.enter_context(tempfile.TemporaryDirectory())
+        server = stack.enter_context(SeaweedFS(Path(name)))
+        relay = stack.enter_context(Relay(server.endpoint))
         straight = server.client()
         straight.create_bucket(Bucket=BUCKET)
-        proxy = ProxyProcess(relay.endpoint, Path(name) / "state", {**server.environment(), **SETTINGS})
+        environment = {**server.environment(), **SETTINGS, "S4W_UPLOAD_MAX_AGE_S": str(upload_age_s)}
+        proxy = ProxyProcess(relay.endpoint, Path(name) / "state", environment)
         proxy.start()
+        stack.callback(proxy.stop)
         rules = [
             relay.script.add(Rule(fault, target=f"/{BUCKET}/", times=1 << 60, chance=chance))
             for fault, chance in CHANCES.items()
@@ -270,13 +276,12 @@ def soak(minutes: float, clients: int) -> tuple[list[list[str]], Tally, int, lis
             worker.start()
         samples = watch(proxy, straight, ends_s)
         for worker in workers:
-            worker.join(timeout=300)
+            worker.join()
         relay.script.clear()
         for worker in workers:
             for key in worker.may_be:
                 worker.compare(key, 0, None)
-        left = settle(proxy, straight)
-        proxy.stop()
+        left = settle(proxy, straight, upload_age_s)
         rows, faults = grown(samples)
     return rows, tally, sum(rule.hits for rule in rules), [*faults, *left, *tally.wrong]
 

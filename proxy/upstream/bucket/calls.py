@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,8 @@ from s4weights.proxy.errors import S3Error, UpstreamError
 
 from .circuit import Circuit
 from .faults import CHANGED_ON_THE_WAY, translated
+
+_log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 6
 CHANGED_ATTEMPTS: Final = 3
@@ -80,6 +83,7 @@ class Calls:
                     error.was_repeated = True
                     raise
                 after_fault = True
+                _log.info("made again in %.1f s: %s", wait_s, error)
                 if on_repeat is not None:
                     on_repeat()
             except S3Error as error:
