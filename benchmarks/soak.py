@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -222,15 +223,15 @@ def watch(proxy: ProxyProcess, straight: Any, ends_s: float) -> list[dict[str, f
 
 
 def grown(samples: list[dict[str, float]]) -> tuple[list[list[str]], list[str]]:
-    """Rows of the table, and what grew: medians of the second and of the last fifth."""
-    fifth = max(1, len(samples) // 5)
+    """Rows of the table: medians of each fifth; and what grew from the second to the last."""
+    edges = [number * len(samples) // 5 for number in range(6)]
     rows, faults = [], []
     for name, allowed in MAY_GROW.items():
         values = [one[name] for one in samples]
-        early, late = median(values[fifth : 2 * fifth] or values), median(values[-fifth:])
-        rows.append([name, f"{early:.0f}", f"{late:.0f}", f"{max(values):.0f}"])
-        if late > early + allowed:
-            faults.append(f"{name} grew from {early:.0f} to {late:.0f}")
+        fifths = [median(values[first:last] or values[-1:]) for first, last in itertools.pairwise(edges)]
+        rows.append([name, *(f"{value:.0f}" for value in fifths), f"{max(values):.0f}"])
+        if fifths[-1] > fifths[1] + allowed:
+            faults.append(f"{name} grew from {fifths[1]:.0f} to {fifths[-1]:.0f}")
     return rows, faults
 
 
@@ -299,7 +300,7 @@ def main() -> None:
         f"resets, stalls, lost answers, 500, 503, truncated bodies. Calls that went well: {done}; {tally.refused} ended with "
         "an error after the client's own repetitions. Vanished clients (`vanish`) and abandoned uploads (`leave`) are "
         f"among them. Wrong bytes or objects, uploads left open: {len(faults) or 'none'}.\n\n"
-        f"{markdown_table(['held', 'second fifth', 'last fifth', 'most'], rows)}\n\n{machine()}"
+        f"{markdown_table(['held', *(f'fifth {number}' for number in range(1, 6)), 'most'], rows)}\n\n{machine()}"
     )
     print(text)
     if faults:
