@@ -14,13 +14,14 @@ NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast clients fuzz check format stubs bench clean
+.PHONY: help demo test test-fast clients faults fuzz check format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
 	@echo "make test        all tests (starts the S3 server and clients they need)"
 	@echo "make test-fast   the tests that need neither"
 	@echo "make clients     every client through the proxy; rewrites docs/clients.md"
+	@echo "make faults      every fault of the network at every stage of every call (minutes)"
 	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
 	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
 	@echo "make format      let ruff and clang-format write"
@@ -39,6 +40,9 @@ test-fast: .venv/installed
 
 clients: .venv/installed $(CLIENTS)
 	CLIENTS_TABLE=1 $(BIN)/pytest tests/e2e/clients
+
+faults: .venv/installed
+	ALL_FAULTS=1 $(BIN)/pytest tests/e2e/faults
 
 # The input of a failure lies in build/fuzz/crash-input.
 fuzz: .venv/installed

@@ -15,6 +15,7 @@ if __name__ == "__main__":
         "memory_bench.py",
         "straight_bench.py",
         "shaped_bench.py",
+        "load_bench.py",
     )
     for script in scripts:
         subprocess.run([sys.executable, str(Path(__file__).parent / script)], check=True)

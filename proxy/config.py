@@ -67,6 +67,10 @@ class Settings:
     """Upstream parts at the start of an object; they grow with it."""
     upstream_checksums: bool = True
     """Send a CRC32C with what is stored, so that the bucket refuses what changed on its way; off for servers without it."""
+    upstream_silence_s: float = 30.0
+    """A bucket that says nothing for so long is given up, and the call made again where it may be."""
+    upstream_retry_s: float = 50.0
+    """A call that failed is not made again after so long; below what clients wait for an answer."""
     upload_max_age_s: float = 86_400.0
     """An upload that nobody touches for so long is aborted."""
     header_timeout_s: float = 75.0
@@ -97,6 +101,9 @@ class Settings:
         _check_at_least("cache_bytes", self.cache_bytes, -1)
         _check_at_least("memory_bytes", self.memory_bytes, 1)
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
+        for name in ("upstream_silence_s", "upload_max_age_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}: expected more than 0, found {getattr(self, name)}")
         if bool(self.access_key) != bool(self.secret_key):
             raise ConfigError("access_key and secret_key: expected both or neither")
         if self.access_key and self.credentials_file:

@@ -101,9 +101,7 @@ class Dispatcher:
             return self._refuse(context, error)
         except UpstreamError as error:
             _log.warning("%s: %s", context.operation, error)
-            return self._refuse(
-                context, S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again.")
-            )
+            return self._refuse(context, _unavailable(error))
         except S4WeightsError as error:
             _log.error("%s: %s", context.operation, error)
             return self._refuse(context, S3Error("InternalError", str(error)))
@@ -174,3 +172,11 @@ def _span_attributes(context: Context) -> Attributes:
         "http.request.body.size": announced_bytes(context.headers) or 0,
         "http.response.size": context.request.writer.output_size,
     }
+
+
+def _unavailable(error: UpstreamError) -> S3Error:
+    """What a client is told: to try again, and when, where the bucket said so."""
+    headers = {} if error.retry_after_s is None else {"retry-after": f"{error.retry_after_s:.0f}"}
+    if error.code == "SlowDown":
+        return S3Error("SlowDown", headers=headers)
+    return S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again.", headers=headers)

@@ -20,7 +20,9 @@ _T = TypeVar("_T")
 # Another number: the file is made anew.
 _LAYOUT: Final = 1
 _SCHEMA: Final = """
-CREATE TABLE entries (number INTEGER PRIMARY KEY, identity BLOB UNIQUE, size INTEGER, etag TEXT, written_s INTEGER, crc INTEGER);
+CREATE TABLE entries (
+  number INTEGER PRIMARY KEY, identity BLOB UNIQUE, size INTEGER, etag TEXT, written_s INTEGER, crc INTEGER
+);
 """
 # One statement for many rows: a thousand statements take ten times as long. SQLite allows 999 parameters.
 _FIND_ROWS: Final = 500
