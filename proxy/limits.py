@@ -48,6 +48,9 @@ READ_HOLD_BYTES: Final = 2 * READ_RUN_BYTES * READ_RUNS_IN_FLIGHT
 BODY_SILENCE_S: Final = 60.0
 SEND_SILENCE_S: Final = 120.0
 
+# At the end, after the drain: open uploads are aborted so long; what is left stands in the journal.
+CLOSE_S: Final = 15.0
+
 # HEADs of one listing page at once.
 LISTING_CALLS: Final = 32
 LISTING_CACHE_ENTRIES: Final = 100_000

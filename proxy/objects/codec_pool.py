@@ -38,6 +38,10 @@ class CodecPool:
         """Run something heavy in a thread of the pool."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
+    async def answer(self) -> None:
+        """Come back once a thread of the pool has had a turn."""
+        await self.run(lambda: None)
+
     def encode(self, frames: Iterable[Frame]) -> AsyncIterator[EncodedFrame]:
         """Encode frames in parallel, a bounded number ahead, and give them in order."""
         return self._in_order([partial(encode_frame, frame, self.engine, self._level) for frame in frames])

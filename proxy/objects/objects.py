@@ -71,9 +71,11 @@ class Objects:
 
     async def close(self) -> None:
         """Abort what is open and give everything back."""
-        await self.uploads.close()
-        await asyncio.to_thread(self.store.pool.close)
-        self.store.journal.close()
+        try:
+            await self.uploads.close()
+        finally:
+            await asyncio.to_thread(self.store.pool.close)
+            self.store.journal.close()
 
     async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
         """Find an object. Raises: S3Error NoSuchKey, NoSuchBucket, ..."""
