@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 
 import pytest
 
@@ -82,18 +81,17 @@ async def test_silent_where_no_watchdog_was_asked_for(listener):
 
 
 async def test_no_sign_of_life_while_the_check_hangs_and_again_once_it_answers(listener, caplog):
-    stuck = threading.Event()
+    answering = asyncio.Event()
 
-    async def check() -> None:
-        while not stuck.is_set():
-            await asyncio.sleep(0.01)
+    async def answers() -> None:
+        await answering.wait()
 
-    async with Supervisor(listener.name, watchdog_s=0.06).serving("up", check):
+    async with Supervisor(listener.name, watchdog_s=0.06).serving("up", answers):
         await listener.next()
         await asyncio.sleep(0.15)
         assert listener.pending() == []
         assert "watchdog: the codec has not answered" in caplog.text
-        stuck.set()
+        answering.set()
         assert await listener.next() == ["WATCHDOG=1"]
 
 

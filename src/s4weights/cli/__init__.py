@@ -12,7 +12,7 @@ from s4weights.codec.allocator import keep_freed_memory
 from s4weights.codec.errors import ConfigError, S4WeightsError
 from s4weights.version import __version__
 
-_COMMANDS: Final = ("serve", "pack", "unpack", "inspect", "estimate", "bench", "config")
+_COMMANDS: Final = ("serve", "pack", "unpack", "inspect", "estimate", "bench", "selftest", "config")
 # EX_CONFIG of sysexits.h tells a supervisor that to start again changes nothing.
 _EXIT_CONFIG: Final = 78
 _EPILOG: Final = """\
