@@ -12,14 +12,15 @@ PEERS ?= zipnn==0.5.4 openzl==0.3.0 pcodec==1.1.0 blosc2==4.14.1
 BIN := .venv/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
-PYTHONS := codec proxy src tests benchmarks examples
+PYTHONS := codec proxy src tests benchmarks examples packer
 
-.PHONY: help demo test test-fast fuzz check format stubs bench clean
+.PHONY: help demo test test-fast test-ops fuzz check format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
 	@echo "make test        all tests (starts the S3 server and clients they need)"
 	@echo "make test-fast   the tests that need neither"
+	@echo "make test-ops    as root: boots the service under systemd, builds the container, builds the image against a stand-in"
 	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
 	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
 	@echo "make format      let ruff and clang-format write"
@@ -29,10 +30,14 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed .venv-awscli/installed .venv-s3fs/installed
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not ops"
 
 test-fast: .venv/installed
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow and not ops"
+
+# apt-get install mmdebstrap systemd-container packer buildah; what is missing is skipped, and says so.
+test-ops: .venv/installed
+	$(BIN)/pytest -m ops tests/ops
 
 # The input of a failure lies in build/fuzz/crash-input.
 fuzz: .venv/installed

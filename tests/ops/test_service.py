@@ -46,13 +46,9 @@ def python(machine, script: str) -> str:
 
 def override(machine, *lines: str) -> None:
     """Further lines for the service's unit."""
-    text = "\n".join(["[Service]", *lines])
-    machine.run(
-        "sh",
-        "-c",
-        f"mkdir -p /etc/systemd/system/s4weights.service.d && printf '%s\\n' {text!r} > $0",
-        "/etc/systemd/system/s4weights.service.d/90-test.conf",
-    )
+    folder = "/etc/systemd/system/s4weights.service.d"
+    text = "\n".join(["[Service]", *lines, ""])
+    machine.run("sh", "-c", 'mkdir -p "$1" && printf %s "$2" > "$1/90-test.conf"', "sh", folder, text)
     machine.run("systemctl", "daemon-reload")
 
 
