@@ -12,7 +12,7 @@ PEERS ?= zipnn==0.5.4 openzl==0.3.0 pcodec==1.1.0 blosc2==4.14.1
 BIN := .venv/bin
 NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
-PYTHONS := codec proxy src tests benchmarks examples packer
+PYTHONS := codec proxy src tests benchmarks examples
 
 .PHONY: help demo test test-fast test-ops fuzz check format stubs bench clean
 
