@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ops import document
 from tests.ops.machine import ROOT, enter, layered
 
 pytestmark = [pytest.mark.ops, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -126,6 +127,16 @@ def test_stops_cleanly_under_load_and_no_half_object_is_left(machine):
 
 def count(acknowledged: dict[str, str], number: int) -> int:
     return sum(key.startswith(f"client-{number}/") for key in acknowledged)
+
+
+def test_the_documents_commands_run_on_the_machine(machine):
+    [release] = machine.run("ls", "/opt/s4weights.releases").split()
+    ran = [command for command in document.commands() if command in document.ON_A_MACHINE]
+    assert sorted(ran) == sorted(document.ON_A_MACHINE)
+    for command in ran:
+        machine.run("sh", "-c", command.removeprefix("sudo ").replace("RELEASE", release), timeout_s=900)
+    assert machine.show("s4weights", "ActiveState") == ["active"]
+    python(machine, ROUND_TRIP)
 
 
 def test_a_setting_that_cannot_be_used_is_not_tried_again(machine):
