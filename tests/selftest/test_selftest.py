@@ -53,6 +53,7 @@ def with_contender(monkeypatch, engine, **options):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_every_engine_of_this_machine_gives_back_every_byte(capsys):
     assert main(["selftest", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
