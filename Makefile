@@ -14,7 +14,7 @@ NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast clients faults fuzz check format stubs bench clean
+.PHONY: help demo test test-fast test-ops clients faults fuzz check format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-fast   the tests that need neither"
 	@echo "make clients     every client through the proxy; rewrites docs/clients.md"
 	@echo "make faults      every fault of the network at every stage of every call (minutes)"
+	@echo "make test-ops    as root: boots the service under systemd, builds the container, builds the image against a stand-in"
 	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
 	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
 	@echo "make format      let ruff and clang-format write"
@@ -33,10 +34,14 @@ demo: .venv/installed
 CLIENTS := .venv-awscli/installed .venv-s3fs/installed .venv-clients/installed
 
 test: .venv/installed $(CLIENTS)
-	$(BIN)/pytest -n $(JOBS) --dist loadfile
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not ops"
 
 test-fast: .venv/installed
-	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow"
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not e2e and not slow and not ops"
+
+# apt-get install mmdebstrap systemd-container packer buildah; what is missing is skipped, and says so.
+test-ops: .venv/installed
+	$(BIN)/pytest -m ops tests/ops
 
 clients: .venv/installed $(CLIENTS)
 	CLIENTS_TABLE=1 $(BIN)/pytest tests/e2e/clients

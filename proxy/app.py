@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from .dispatch import Dispatcher
 from .health import Health
 from .http.server import S3Server
 from .http.tls import ServerCertificate
+from .limits import CLOSE_S
 from .metrics import Metrics
+from .notify import Supervisor
 from .objects.objects import Objects
 from .tracing import exporting, traced_upstream
 from .upstream.open import open_upstream
@@ -40,6 +43,7 @@ class Running:
     host: str
     port: int
     health_port: int
+    objects: Objects
 
     @property
     def endpoint(self) -> str:
@@ -78,7 +82,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         stack.push_async_callback(upstream.close)
         objects = Objects(upstream, settings, metrics)
         await objects.start()
-        stack.push_async_callback(objects.close)
+        stack.push_async_callback(_close, objects)
         dispatcher = Dispatcher(objects, credentials, metrics, domains=settings.domain)
         runner = web.ServerRunner(
             S3Server(dispatcher, header_timeout_s=settings.header_timeout_s), shutdown_timeout=settings.drain_s
@@ -87,15 +91,28 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         stack.callback(health.drain)
         health.serve(objects)
         _log.info("S3 on %s:%s, upstream %s", host, bound, upstream.name)
-        yield Running(settings, host, bound, health_port)
+        yield Running(settings, host, bound, health_port, objects)
 
 
 async def serve(settings: Settings, ready: asyncio.Future[Running], stop: asyncio.Event) -> None:
     """Serve until stop is set; ready gets the service once it answers."""
+    supervisor = Supervisor.from_environment(os.environ)
     async with running(settings) as service:
         ready.set_result(service)
-        await stop.wait()
+        status = f"S3 on {service.endpoint}, upstream {settings.upstream}"
+        # The loop runs where this runs at all. The bucket is left out: to start again does not bring it back.
+        async with supervisor.serving(status, service.objects.store.pool.answer):
+            await stop.wait()
         _log.info("stopping: requests under way have %s s", settings.drain_s)
+
+
+async def _close(objects: Objects) -> None:
+    """Abort what is open, within a bounded time also where the bucket does not answer."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await objects.close()
+    except TimeoutError:
+        _log.warning("uploads are not aborted after %s s: they stand in the journal, for the next start", CLOSE_S)
 
 
 async def _listen(

@@ -45,6 +45,9 @@ READ_WINDOW_BYTES: Final = 3 * READ_RUN_BYTES
 READ_WINDOW_MAX_BYTES: Final = 10 * READ_RUN_BYTES
 READ_ATTEMPTS: Final = 3
 
+# At the end, after the drain: open uploads are aborted so long; what is left stands in the journal.
+CLOSE_S: Final = 15.0
+
 # HEADs of one listing page at once.
 LISTING_CALLS: Final = 32
 # On disk, of about 100 bytes each.

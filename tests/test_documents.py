@@ -29,7 +29,8 @@ def test_links_lead_to_files(path):
 def test_files_that_are_named_exist(path):
     """Paths in backquotes that start with a folder of ours."""
     named = re.findall(
-        r"`((?:codec|proxy|native|tests|benchmarks|docs|src|examples)/[\w./-]*)`", path.read_text(encoding="utf-8")
+        r"`((?:codec|proxy|native|tests|benchmarks|docs|src|examples|docker|packer)/[\w./-]*)`",
+        path.read_text(encoding="utf-8"),
     )
     missing = [name for name in named if not (ROOT / name).exists() and "data" not in name]
     assert missing == []
@@ -65,7 +66,7 @@ def test_the_readme_make_targets_exist():
         assert command.removeprefix("make ") in rules
 
 
-@pytest.mark.parametrize("command", ["serve", "pack", "unpack", "inspect", "config"])
+@pytest.mark.parametrize("command", ["serve", "pack", "unpack", "inspect", "selftest", "config"])
 def test_help_shows_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

@@ -97,11 +97,13 @@ class Objects:
 
     async def close(self) -> None:
         """Abort what is open and give everything back."""
-        await self.rebaser.close()
-        await self.uploads.close()
-        await asyncio.to_thread(self.store.pool.close)
-        await self._listed.close()
-        self.store.journal.close()
+        try:
+            await self.rebaser.close()
+            await self.uploads.close()
+        finally:
+            await asyncio.to_thread(self.store.pool.close)
+            await self._listed.close()
+            self.store.journal.close()
 
     async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
         """Find an object. Raises: S3Error NoSuchKey, NoSuchBucket, ..."""

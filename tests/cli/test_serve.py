@@ -107,8 +107,9 @@ def test_the_end_does_not_wait_for_a_silent_client(serve, tmp_path):
     ],
 )
 def test_refusals_to_start_are_named_without_a_traceback(serve, flags, text):
-    output, log = serve(*flags).communicate(timeout=20)
-    assert output == ""
+    process = serve(*flags)
+    output, log = process.communicate(timeout=20)
+    assert (process.returncode, output) == (78, "")
     assert text in log
     assert "Traceback" not in log
 
@@ -120,5 +121,20 @@ def test_a_port_that_is_taken_is_named(serve):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         process = serve("--listen", address)
         _, log = process.communicate(timeout=20)
-    assert process.returncode == 1
+    assert process.returncode == 78
     assert f"cannot listen on {address}: " in log
+
+
+def test_systemd_is_told(serve, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire:
+        wire.bind(str(tmp_path / "notify"))
+        wire.settimeout(20)
+        process = serve(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="150000")
+        endpoint, _, _ = ready(process)
+        assert wire.recv(4096).decode().startswith(f"READY=1\nSTATUS=S3 on {endpoint}, upstream ")
+        assert wire.recv(4096) == b"WATCHDOG=1"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        last = b""
+        while last != b"STOPPING=1\nSTATUS=stopping":
+            last = wire.recv(4096)
