@@ -14,7 +14,7 @@ NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast test-ops clients faults fuzz check format stubs bench clean
+.PHONY: help demo test test-fast test-ops clients faults fuzz check audit format stubs bench clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
@@ -24,7 +24,8 @@ help:
 	@echo "make faults      every fault of the network at every stage of every call (minutes)"
 	@echo "make test-ops    as root: boots the service under systemd, builds the container, builds the image against a stand-in"
 	@echo "make fuzz        mutants for the kernels, built with sanitizers, and for the parsers"
-	@echo "make check       ruff, mypy, import-linter, clang-format, stubs, module sizes"
+	@echo "make check       ruff, mypy, import-linter, bandit, clang-format, stubs, module sizes"
+	@echo "make audit       known vulnerabilities of what is installed (needs the network)"
 	@echo "make format      let ruff and clang-format write"
 	@echo "make bench       rewrite benchmarks/RESULTS.md"
 
@@ -65,9 +66,14 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/bandit -q -c pyproject.toml -r codec proxy src
 	$(BIN)/clang-format --dry-run -Werror $(filter %.cpp %.hpp %.h,$(NATIVE) $(FUZZERS))
 	$(BIN)/python tests/check_stub.py
 	$(BIN)/python tests/check_sizes.py
+
+# AUDIT_FLAGS=--offline-ok: go on where no index of advisories can be reached.
+audit: .venv/installed
+	$(BIN)/python tests/check_audit.py $(AUDIT_FLAGS)
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

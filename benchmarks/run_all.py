@@ -16,6 +16,7 @@ if __name__ == "__main__":
         "straight_bench.py",
         "shaped_bench.py",
         "load_bench.py",
+        "listing_bench.py",
     )
     for script in scripts:
         subprocess.run([sys.executable, str(Path(__file__).parent / script)], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,10 +55,13 @@ def test_the_readme_commands_on_files(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(safetensors_file())
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     for command in readme_block("s4weights pack"):
-        if command.startswith("s4weights unpack"):
+        if command.startswith("s4weights unpack model"):
             (tmp_path / "model.safetensors").unlink()
+            (tmp_path / "synced").mkdir()
+            shutil.copy(tmp_path / "model.safetensors.s4w", tmp_path / "synced" / "model.safetensors")
         subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=environment, capture_output=True)
-    assert (tmp_path / "model.safetensors").read_bytes() == safetensors_file()
+    for folder in (tmp_path, tmp_path / "restored"):
+        assert (folder / "model.safetensors").read_bytes() == safetensors_file()
 
 
 def test_the_readme_make_targets_exist():

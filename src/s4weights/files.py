@@ -19,6 +19,8 @@ from s4weights.codec.container import TRAILER_BYTES, BaseBody, LogicalETag, read
 from s4weights.codec.decode import iter_body, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, choose_engine
+from s4weights.codec.limits import SNIFF_BYTES
+from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Base, BaseRange, EncodedFrame, Frame, Kind, Level
 
 from .bodies import BaseFiles
@@ -146,6 +148,67 @@ def unpack_file(
     )
 
 
+def restore_file(
+    reading: BinaryIO,
+    target: Path,
+    *,
+    name: str,
+    as_it_is: bool = False,
+    engine: Engine | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Write the body where reading starts with a container, else the very bytes. target appears when it is whole.
+
+    name: of what is read, for messages. as_it_is: also a container stays one.
+    Raises: FormatError where a container is damaged; OSError, FileExistsError.
+    """
+    engine = engine or choose_engine()
+    started_s = time.monotonic()
+    head = b"" if as_it_is else reading.read(SNIFF_BYTES)
+    is_container = sniff(head, complete=True) is Kind.CONTAINER
+    source = _Counted(head, reading, progress)
+    pieces = iter_body(source, engine, where=name) if is_container else source.chunks()
+    written = frames = 0
+    with _new_file(target, None, force=force) as writing:
+        for piece in pieces:
+            writing.write(piece)
+            written += len(piece)
+            frames += is_container
+    return Report(
+        kind="container" if is_container else "copied",
+        logical_bytes=written,
+        stored_bytes=source.read_bytes,
+        frames=frames,
+        fallbacks=0,
+        seconds=time.monotonic() - started_s,
+        engine=engine.name if is_container else "none",
+        verified=is_container,
+    )
+
+
+class _Counted:
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO, progress: Progress | None) -> None:
+        self.read_bytes = 0
+        self._head = head
+        self._rest = rest
+        self._progress = progress
+
+    def read(self, size: int, /) -> bytes:
+        data = self._head[:size] or self._rest.read(size)
+        self._head = self._head[size:]
+        self.read_bytes += len(data)
+        if self._progress is not None:
+            self._progress(len(data))
+        return data
+
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self.read(_CHUNK_BYTES):
+            yield chunk
+
+
 def encode_all(
     encoder: Encoder,
     chunks: Iterator[bytes],
@@ -212,9 +275,9 @@ def _chunks(source: BinaryIO, hash_update: Callable[[bytes], object], progress: 
 
 
 @contextmanager
-def _new_file(target: Path, source: Path, *, force: bool) -> Iterator[BinaryIO]:
+def _new_file(target: Path, source: Path | None, *, force: bool) -> Iterator[BinaryIO]:
     """A file that is at target when the block ends well, durable and whole, and nowhere when it does not."""
-    if target.exists() and target.samefile(source):
+    if source is not None and target.exists() and target.samefile(source):
         raise FileExistsError(f"{target} is the source itself: say where else to write")
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists: use --force to replace it")
