@@ -15,6 +15,7 @@ from s4weights.codec.errors import ConfigError, FormatError
 from s4weights.codec.types import CONTAINER_MAGIC
 from s4weights.files import Progress, Report, restore_file
 from s4weights.measure.sources import KeptSource, Source, open_sources
+from s4weights.restore_bases import CopiedBases
 
 _SCHEME: Final = "s3://"
 # What the proxy keeps for itself in a bucket.
@@ -43,8 +44,16 @@ class Restored:
     error: str = ""
 
 
-def plan(place: str, target: Path) -> list[Plan]:
-    """Everything at a place, in order of names. Raises: OSError, ConfigError."""
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A place. plans: what clients wrote, in order of names. sources: all there is, by name below the place."""
+
+    plans: list[Plan]
+    sources: list[tuple[str, KeptSource]]
+
+
+def plan(place: str, target: Path) -> Copied:
+    """Everything at a place. Raises: OSError, ConfigError."""
     if not place.startswith(_SCHEME):
         folder = Path(place)
         if not folder.is_dir():
@@ -57,11 +66,12 @@ def plan(place: str, target: Path) -> list[Plan]:
         bucket, slash, prefix = place.removeprefix(_SCHEME).partition("/")
         start = len(f"{_SCHEME}{bucket}/{prefix[: prefix.rfind('/') + 1]}") if slash else len(place) + 1
     plans = [Plan(source.name[start:], source) for source in open_sources(place)]
-    return [one for one in plans if one.name.partition("/")[0] != _OWN]
+    mine = [one for one in plans if one.name.partition("/")[0] != _OWN]
+    return Copied(mine, [(one.name, one.source) for one in plans])
 
 
 def restore_all(
-    plans: list[Plan],
+    copied: Copied,
     target: Path,
     *,
     engine: Engine | None = None,
@@ -70,23 +80,33 @@ def restore_all(
 ) -> Iterator[Restored]:
     """Write each one below target: containers decoded and verified, everything else as it is. A fault ends that one alone."""
     engine = engine or choose_engine()
-    for one in plans:
+    bases = CopiedBases(copied.sources, engine)
+    for one in copied.plans:
         place = target / one.name
         try:
-            report = _restore(one, _inside(target, one.name), engine, force, progress)
+            report = _restore(one, _inside(target, one.name), bases, engine, force, progress)
         except (FormatError, OSError, ValueError) as error:
             yield Restored(one.source.name, str(place), error=str(error))
         else:
             yield Restored(one.source.name, str(place), report)
 
 
-def _restore(one: Plan, place: Path, engine: Engine, force: bool, progress: Progress | None) -> Report:
+def _restore(
+    one: Plan, place: Path, bases: CopiedBases, engine: Engine, force: bool, progress: Progress | None
+) -> Report:
     place.parent.mkdir(parents=True, exist_ok=True)
     with closing(io.BufferedReader(_SourceIO(one.source), _READ_BYTES)) as reading:
         # The proxy adds no suffix: what has it was packed by its owner, and is theirs to unpack.
         as_it_is = one.name.endswith(SUFFIX) or (_is_container(reading) and _is_marked_raw(one.source))
         return restore_file(
-            reading, place, name=one.source.name, as_it_is=as_it_is, engine=engine, force=force, progress=progress
+            reading,
+            place,
+            name=one.source.name,
+            as_it_is=as_it_is,
+            read_base=bases.reader(one.source),
+            engine=engine,
+            force=force,
+            progress=progress,
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 from s4weights.cli import main
 from s4weights.files import pack_file
 from s4weights.measure.sources import FileSource
-from s4weights.restore import Plan, restore_all
+from s4weights.restore import Copied, Plan, restore_all
 from tests.codec.samples import safetensors_file
 from tests.e2e.proxy_process import ProxyProcess
 from tests.servers import ACCESS_KEY, SECRET_KEY
@@ -104,7 +104,7 @@ def test_links_are_not_written_through(synced, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["../out", "a/../../out", "/out", "a//out", "a/./out", "out/", "", "a\0out", ".."])
 def test_names_that_are_no_files_below_the_target_are_refused(synced, tmp_path, name):
     plans = [Plan(name, FileSource(synced / "config.json"))]
-    [one] = restore_all(plans, tmp_path / "deep" / "back")
+    [one] = restore_all(Copied(plans, []), tmp_path / "deep" / "back")
     assert one.report is None
     assert "expected a name" in one.error
     assert not (tmp_path / "deep").exists()

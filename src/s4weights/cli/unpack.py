@@ -87,11 +87,11 @@ def _run_one(options: argparse.Namespace, target: Path | None) -> int:
 def _run_all(options: argparse.Namespace, target: Path | None) -> int:
     if target is None:
         raise ConfigError("-r: expected the folder to write to, found none")
-    plans = plan(options.file, target)
+    copied = plan(options.file, target)
     done: list[Restored] = []
-    with progress_bar(f"unpack {options.file}", sum(one.source.size for one in plans)) as progress:
+    with progress_bar(f"unpack {options.file}", sum(one.source.size for one in copied.plans)) as progress:
         engine = choose_engine(options.engine)
-        for one in restore_all(plans, target, engine=engine, force=options.force, progress=progress):
+        for one in restore_all(copied, target, engine=engine, force=options.force, progress=progress):
             done.append(one)
             _print_one(one, as_json=options.json)
     failed = sum(one.report is None for one in done)
