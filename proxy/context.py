@@ -88,17 +88,16 @@ class Context:
         return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        while True:
+        # What readchunk() says of an end is not to be relied on where there was no body at all.
+        while not self.request.content.at_eof():
             try:
                 async with asyncio.timeout(self.objects.store.settings.body_timeout_s):
                     # As it was read; readany() would join what is there, and CheckedBody joins it once more.
-                    piece, ends_chunk = await self.request.content.readchunk()
+                    piece, _ = await self.request.content.readchunk()
             except TimeoutError:
                 raise S3Error("RequestTimeout") from None
             if piece:
                 yield piece
-            elif not ends_chunk:
-                return
 
     async def read_document(self, *, without: str | None = None) -> bytes:
         """A small body as a whole. without: start of the names of headers that say nothing of it.
