@@ -24,8 +24,8 @@ from s4weights.measure.rounds import measure
 
 ENGINE = NativeEngine()
 PEERS = ("zipnn", "zstd", "openzl")
-PLAIN, TWINS, DELTA, BOTH = "plain", "twins", "delta", "delta + twins"
-OURS = (PLAIN, TWINS, DELTA, BOTH)
+PLAIN, TWINS, DELTA, BOTH, SMALL = "plain", "twins", "delta", "delta + twins", "the same, small"
+OURS = (PLAIN, TWINS, DELTA, BOTH, SMALL)
 BF16_MODEL, FP32_MASTER, MIXED = "bf16 model", "fp32 master", "mixed checkpoint"
 # Of each precision: what of it is measured, and the end of its file.
 BODIES = {
@@ -64,7 +64,7 @@ class Body:
 body_of = cache(Body)
 
 
-def container_bytes(body: Body, base: Body | None, level: Level, *, twins: bool) -> int:
+def container_bytes(body: Body, base: Body | None, *, twins: bool, level: Level = Level.BALANCED) -> int:
     """Of the whole container, every frame verified."""
     encoder = Encoder(bases=[base.about] if base else [])
     encoder.plan(body.data)
@@ -110,13 +110,14 @@ def peer_bytes(frames: Sequence[Frame]) -> dict[str, int]:
     return {name: untyped + sum(sizes) for name, sizes in found.items() if len(sizes) == len(by_type)}
 
 
-def measure_row(name: str, later: Path, earlier: Path, apart: int, level: Level) -> Row:
+def measure_row(name: str, later: Path, earlier: Path, apart: int) -> Row:
     body, base = body_of(later), body_of(earlier)
     stored = {
-        PLAIN: container_bytes(body, None, level, twins=False),
-        TWINS: container_bytes(body, None, level, twins=True),
-        DELTA: container_bytes(body, base, level, twins=False),
-        BOTH: container_bytes(body, base, level, twins=True),
+        PLAIN: container_bytes(body, None, twins=False),
+        TWINS: container_bytes(body, None, twins=True),
+        DELTA: container_bytes(body, base, twins=False),
+        BOTH: container_bytes(body, base, twins=True),
+        SMALL: container_bytes(body, base, twins=True, level=Level.SMALL),
     }
     stored |= peer_bytes(body.frames)
     stored |= {f"{peer}{XOR}": size for peer, size in peer_bytes(xored(body, base)).items()}
@@ -130,8 +131,8 @@ def targets(rows: Sequence[Row]) -> list[Target]:
         found.append(Target(f"{name}: delta + twins by plain", 1, row.stored[BOTH] / row.stored[PLAIN], is_most=True))
         most = {BF16_MODEL: 0.40, FP32_MASTER: 0.70}.get(row.name) if row.apart == 10 else None
         if most is not None:
-            share = row.stored[BOTH] / row.logical_bytes
-            found.append(Target(f"{name}: delta + twins by raw", most, share, is_most=True))
+            share = row.stored[SMALL] / row.logical_bytes
+            found.append(Target(f"{name}: delta + twins, `small`, by raw", most, share, is_most=True))
         if row.name == MIXED:
             share = divide(row.stored[TWINS], row.stored.get("zipnn"))
             found.append(Target(f"{name}: by itself, twins, by zipnn", 0.88, share, is_most=True))
@@ -163,7 +164,6 @@ def main() -> None:
     parser.add_argument("--precision", choices=PRECISIONS, nargs="+", default=list(PRECISIONS))
     parser.add_argument("--first", type=int, default=200, metavar="STEP", help="the earlier checkpoint")
     parser.add_argument("--apart", type=int, nargs="+", default=[1, 10, 50], metavar="STEPS")
-    parser.add_argument("--level", choices=[level.value for level in Level], default=Level.BALANCED.value)
     parser.add_argument("--dry-run", action="store_true", help="print only")
     options = parser.parse_args()
     steps = [options.first, *(options.first + apart for apart in sorted(options.apart))]
@@ -173,14 +173,14 @@ def main() -> None:
         for name, end in BODIES[precision].items():
             paths = [path for path in checkpoint_paths(DATA, options.size, [precision], steps) if path.suffix == end]
             for path, step in zip(paths[1:], steps[1:], strict=True):
-                rows.append(measure_row(name, path, paths[0], step - options.first, Level(options.level)))
+                rows.append(measure_row(name, path, paths[0], step - options.first))
                 print(rows[-1], flush=True)
             body_of.cache_clear()
     text = (
         f"A GPT in training (`train_gpt.py`, {options.size}), its checkpoints so many steps after step {options.first}; "
-        f"`{options.level}`, verified, whole containers. Stored bytes by raw bytes. twins: tensors of the same file, such as a "
-        "bf16 model beside its fp32 master weights; delta: on the checkpoint of the first step. Peers get each type by itself, "
-        f"'{XOR.strip()}' as their delta modes do: the XOR of both checkpoints, tensor by tensor.\n\n"
+        "`balanced` but for one column, verified, whole containers. Stored bytes by raw bytes. twins: tensors of the same "
+        "file, such as a bf16 model beside its fp32 master weights; delta: on the checkpoint of the first step. Peers get each "
+        f"type by itself, '{XOR.strip()}' as their delta modes do: the XOR of both checkpoints, tensor by tensor.\n\n"
         f"{report(rows)}\n\n{machine()}"
     )
     print(text)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from s4weights.codec.bases import FRAMES_AHEAD
-from s4weights.codec.container import TRAILER_BYTES, BaseBody, LogicalETag, read_bases
+from s4weights.codec.container import HEADER_BYTES, TRAILER_BYTES, BaseBody, LogicalETag, check_header, read_bases
 from s4weights.codec.decode import ReadBase, iter_body, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, choose_engine
@@ -262,6 +262,7 @@ def encode_all(
 
 def read_base_list(source: BinaryIO) -> tuple[BaseBody, ...]:
     """Those that a container's index names, before its frames are read from the start. Raises: FormatError."""
+    check_header(source.read(HEADER_BYTES))
     size = source.seek(0, os.SEEK_END)
     source.seek(max(0, size - TRAILER_BYTES))
     trailer = read_tail(source.read(), object_bytes=size).trailer
