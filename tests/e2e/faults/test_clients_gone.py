@@ -105,7 +105,7 @@ def test_get(broken, content):
     broken.proxy.client().put_object(Bucket=BUCKET, Key=key, Body=data)
     assert broken.body(key) == data
     before = held(broken)[2]
-    for share in (0.0, 0.1, 0.5):
+    for share in (0.0, 0.1, 0.5) * 4:
         for how in ("reset", "end"):
             connection = send(broken, "GET", presigned(broken, "get_object", Key=key), b"", 0.0)
             taken = 0
@@ -114,4 +114,5 @@ def test_get(broken, content):
             hang_up(connection, how)
     assert_all_given_back(broken, key)
     assert broken.body(key) == data
-    assert held(broken)[2] <= before + 4
+    # Connections to the bucket are kept for the next one; 24 clients that cost one each would show.
+    assert held(broken)[2] <= before + 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
@@ -29,7 +30,8 @@ def name_of(fault: Fault) -> str:
 
 def try_one(broken: Broken, operation: Operation, name: str, stage: Stage, fault: Fault) -> str:
     """Why this case failed; empty where it went well."""
-    key, data = f"{name}-{name_of(fault)}.", body(operation.content)
+    # New each time: the everyday cases and all of them may meet on one server.
+    key, data = f"{uuid.uuid4().hex[:8]}-{name}-{name_of(fault)}.", body(operation.content)
     client = broken.proxy.client(attempts=4)
     if operation.is_there_before:
         client.put_object(Bucket=BUCKET, Key=key, Body=data)
