@@ -27,6 +27,8 @@ from s4weights.codec.engines import Engine
 from s4weights.codec.errors import FormatError, MissingBase, S4WeightsError
 from s4weights.codec.types import BaseRange
 
+from .stored_bytes import FileBytes, StoredBytes
+
 SUFFIX: Final = ".s4w"
 _CHUNK_BYTES: Final = 1 << 20
 # Decoded frames of one container that are kept: those of a range are seldom read once only.
@@ -103,11 +105,12 @@ class PlainBody:
 class ContainerBody:
     """What a container was made of, frame by frame. bases: where those that it needs are looked for."""
 
-    def __init__(self, path: Path, engine: Engine, bases: BaseFiles) -> None:
+    def __init__(self, path: Path, engine: Engine, bases: BaseFiles, stored: StoredBytes | None = None) -> None:
+        """stored: where the container is no file at path; then path is what messages call it."""
         self.path = path
-        self._file = path.open("rb")
+        self._source = stored or FileBytes(path)
         self._engine = engine
-        size = os.fstat(self._file.fileno()).st_size
+        size = self._source.size
         tail = read_tail(self._stored(max(0, size - TRAILER_BYTES), TRAILER_BYTES), object_bytes=size)
         end = size - tail.trailer.index_offset
         index = read_tail(self._stored(tail.trailer.index_offset, end), object_bytes=size).index
@@ -126,16 +129,20 @@ class ContainerBody:
         """See Body."""
         return self._index.about.get("segments", [])
 
+    def spans(self, start: int, length: int) -> list[FrameSpan]:
+        """The frames that hold these bytes, in order."""
+        return self._index.spans(start, length)
+
     def read(self, start: int, length: int) -> bytes:
         """See Body."""
         return self._read(start, length, may_be_twins=True)
 
     def close(self) -> None:
         """See Body; every frame was checked when it was decoded."""
-        self._file.close()
+        self._source.close()
 
     def _stored(self, start: int, length: int) -> bytes:
-        return os.pread(self._file.fileno(), length, start)
+        return self._source.read(start, length)
 
     def _read(self, start: int, length: int, *, may_be_twins: bool) -> bytes:
         spans = self._index.spans(start, length)
@@ -196,7 +203,7 @@ class BaseFiles:
         if path not in self._open:
             with path.open("rb") as file:
                 head = file.read(HEADER_BYTES)
-            self._open[path] = ContainerBody(path, self._engine, self) if _is_container(head) else PlainBody(path)
+            self._open[path] = ContainerBody(path, self._engine, self) if is_container(head) else PlainBody(path)
         return self._open[path]
 
     def read(self, bases: Sequence[BaseBody], needed: BaseRange, needing: Path) -> bytes:
@@ -239,7 +246,8 @@ class BaseFiles:
         )
 
 
-def _is_container(head: bytes) -> bool:
+def is_container(head: bytes) -> bool:
+    """head: the first HEADER_BYTES of a file."""
     try:
         check_header(head)
     except FormatError:
