@@ -1,6 +1,7 @@
 """The PyTorch API; docs/pytorch.md shows it."""
 
+from .checkpoints import list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .loading import load
 from .saving import save
 
-__all__ = ["load", "save"]
+__all__ = ["list_checkpoints", "load", "load_checkpoint", "prune_checkpoints", "save", "save_checkpoint"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 
 from s4weights.bodies import BaseFiles, ContainerBody
 from s4weights.codec.container import FrameSpan
@@ -20,7 +20,7 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def open_body(stored: StoredBytes, where: Path, bases: BaseFiles, threads: int = 0) -> Iterator[io.BufferedReader]:
+def open_body(stored: StoredBytes, where: Path, bases: BaseFiles, threads: int = 0) -> Iterator[BinaryIO]:
     """The body of a container. where: what messages call it, and beside which its bases are looked for.
 
     Raises: FormatError, MissingBase, OSError, also in place of what a reader in C++ made of them.
@@ -29,19 +29,19 @@ def open_body(stored: StoredBytes, where: Path, bases: BaseFiles, threads: int =
     raw = _ContainerFile(body, threads or os.cpu_count() or 1)
     try:
         with io.BufferedReader(raw, _BUFFER_BYTES) as file:
-            yield file
+            yield cast(BinaryIO, file)
     except Exception as error:
         if raw.fault is not None and raw.fault is not error:
             raise raw.fault from error
         raise
 
 
-def open_plain(stored: StoredBytes) -> io.BufferedReader:
+def open_plain(stored: StoredBytes) -> BinaryIO:
     """Stored bytes that are the body."""
-    return io.BufferedReader(_PlainFile(stored), _BUFFER_BYTES)
+    return cast(BinaryIO, io.BufferedReader(_PlainFile(stored), _BUFFER_BYTES))
 
 
-class _RandomFile(io.RawIOBase):
+class RandomFile(io.RawIOBase):
     """Seekable, over a body of `size` bytes."""
 
     def __init__(self, size: int) -> None:
@@ -74,7 +74,7 @@ class _RandomFile(io.RawIOBase):
         raise NotImplementedError
 
 
-class _ContainerFile(_RandomFile):
+class _ContainerFile(RandomFile):
     def __init__(self, body: ContainerBody, threads: int) -> None:
         super().__init__(body.about.size)
         self._body = body
@@ -111,7 +111,7 @@ class _ContainerFile(_RandomFile):
             one.result()
 
 
-class _PlainFile(_RandomFile):
+class _PlainFile(RandomFile):
     def __init__(self, stored: StoredBytes) -> None:
         super().__init__(stored.size)
         self._stored = stored
