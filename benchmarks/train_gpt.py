@@ -139,20 +139,21 @@ def save_checkpoints(folder: Path, size: str, precisions: Sequence[str], steps: 
     """Train and write gpt-SIZE-PRECISION-STEP.pt and .safetensors at each of the steps; files that are there stay."""
     for names, bf16 in ((("fp32", "mixed"), False), (("bf16",), True)):
         wanted = [name for name in names if name in precisions]
-        if all(path.exists() for path in _paths(folder, size, wanted, steps)):
+        if all(path.exists() for path in checkpoint_paths(folder, size, wanted, steps)):
             continue
         folder.mkdir(parents=True, exist_ok=True)
         run = Run(size, bf16=bf16)
         for step in steps:
             run.train(step - run.step)
             for precision in wanted:
-                pt, safetensors = _paths(folder, size, [precision], [step])
+                pt, safetensors = checkpoint_paths(folder, size, [precision], [step])
                 torch.save(run.checkpoint(precision), pt)
                 save_file(run.model_state(precision), safetensors)
-    return _paths(folder, size, precisions, steps)
+    return checkpoint_paths(folder, size, precisions, steps)
 
 
-def _paths(folder: Path, size: str, precisions: Sequence[str], steps: Sequence[int]) -> list[Path]:
+def checkpoint_paths(folder: Path, size: str, precisions: Sequence[str], steps: Sequence[int]) -> list[Path]:
+    """Where save_checkpoints writes: by precision and step, .pt and then .safetensors."""
     return [
         folder / f"gpt-{size}-{precision}-{step}{end}"
         for precision in precisions

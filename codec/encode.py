@@ -42,7 +42,7 @@ from .frames import FrameCutter
 from .limits import MAX_INDEX_SEGMENTS
 from .segments import Segmenter, open_segmenter
 from .sniff import sniff
-from .types import Base, Buffer, EncodedFrame, Frame, Kind, Layout, Level, Segment
+from .types import Base, Buffer, ElementType, EncodedFrame, Frame, Kind, Layout, Level, Segment
 
 WRITER: Final = f"s4weights {__version__}"
 
@@ -90,6 +90,11 @@ class Encoder:
     def digest(self) -> bytes:
         """XXH3-128 of what was planned so far."""
         return self._digest.digest()
+
+    @property
+    def segments_cut(self) -> bool:
+        """Whether there were more rows than a table keeps."""
+        return self._table.cut
 
     def plan(self, data: Buffer) -> list[Frame]:
         """Take the next bytes of the body; return the frames that are now whole."""
@@ -232,24 +237,26 @@ def _comes_back(coded: EncodedPayload, frame: Frame, engine: Engine, base: Base 
 
 
 class _SegmentTable:
-    """The rows of the index's segment table; what comes in several segments is one row."""
+    """The rows of the index's segment table; what comes in several segments is one row, what has no type and name none."""
 
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
         self._end = 0  # of the last row
-        self._cut = False
+        self.cut = False
 
     def extend(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
+            if segment.element is ElementType.BYTES and segment.name is None:
+                continue
             row = [segment.element.name, segment.name, None if segment.shape is None else list(segment.shape)]
             # A run whose length nobody knew comes in blocks, which have no shape.
             if segment.shape is None and segment.start == self._end and self.rows[-1:] and self.rows[-1][2:] == row:
                 self.rows[-1][1] += segment.length
             elif len(self.rows) >= MAX_INDEX_SEGMENTS:
-                self._cut = True
+                self.cut = True
             else:
                 self.rows.append([segment.start, segment.length, *row])
-            if not self._cut:
+            if not self.cut:
                 self._end = segment.end
 
     def end(self, body_bytes: int) -> None:
@@ -259,4 +266,4 @@ class _SegmentTable:
             self.rows[-1][4] = None
 
     def members(self) -> dict[str, Any]:
-        return {"segments": self.rows, "segments_cut": True} if self._cut else {"segments": self.rows}
+        return {"segments": self.rows, "segments_cut": True} if self.cut else {"segments": self.rows}

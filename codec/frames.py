@@ -8,7 +8,7 @@ from itertools import takewhile
 from math import prod
 from typing import Final
 
-from .limits import FRAME_BYTES, MAX_COLUMNS, MIN_COLUMNS, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
+from .limits import FRAME_BYTES, MAX_COLUMNS, MAX_GAP_BYTES, MIN_COLUMNS, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
 from .types import NO_GRID, Buffer, ElementType, Frame, Grid, Segment
 
 # Below this a copy is cheaper than a slice that is kept.
@@ -18,7 +18,8 @@ _SMALL_BYTES: Final = 4 << 10
 class FrameCutter:
     """Frames depend on the segments and the bytes only, not on how they were fed.
 
-    Two runs are open at most: untyped bytes, and behind them a typed run that is too short so far to stand alone.
+    Three runs are open at most: untyped bytes, and behind them a typed run that is too short so far to stand alone; and behind
+    a typed run a gap of untyped bytes, which is part of it where it goes on.
     """
 
     def __init__(self) -> None:
@@ -27,8 +28,10 @@ class FrameCutter:
         self._start = 0
         self._untyped = _Pieces()
         self._typed = _Pieces()
+        self._gap = _Pieces()
         self._element = ElementType.BYTES
-        self._last: Segment | None = None
+        self._last: Segment | None = None  # with a type
+        self._last_taken: Segment | None = None
         # Those that the next frame may lie in.
         self._open: deque[Segment] = deque()
         self._proved = False
@@ -59,27 +62,51 @@ class FrameCutter:
             tail = self._typed.cut_tail(odd)
             self._emit(self._element, self._typed)
             self._untyped.add(tail)
+            self._give_up_gap()
         else:
             self._give_up_run()
         self._emit(ElementType.BYTES, self._untyped)
         return self._out()
 
     def _take(self, segment: Segment, piece: memoryview) -> None:
-        if segment.element is not self._element:
-            self._end_run()
-            self._element = segment.element
-        if segment is not self._last:
-            self._last = segment
+        if segment is not self._last_taken:
+            self._last_taken = segment
             self._open.append(segment)
         if segment.element is ElementType.BYTES:
-            self._add(ElementType.BYTES, self._untyped, piece)
-        elif self._proved:
+            self._take_untyped(piece)
+            return
+        if self._gap.size and self._goes_on(segment):
+            self._take_typed(memoryview(self._gap.join()))
+        elif self._gap.size or segment.element is not self._element:
+            self._end_run()
+        self._element = segment.element
+        self._last = segment
+        self._take_typed(piece)
+
+    def _take_typed(self, piece: memoryview) -> None:
+        if self._proved:
             self._add(self._element, self._typed, piece)
         else:
             self._prove(piece)
 
+    def _take_untyped(self, piece: memoryview) -> None:
+        is_short = self._last is not None and self._last.length < MIN_TYPED_BYTES
+        if self._typed.size and is_short and self._gap.size + len(piece) <= MAX_GAP_BYTES:
+            self._gap.add(piece)
+            return
+        self._end_run()
+        self._add(ElementType.BYTES, self._untyped, piece)
+
+    def _goes_on(self, segment: Segment) -> bool:
+        """Whether a run goes on behind its gap: elements of one type, in step, and too few to stand alone."""
+        return (
+            segment.element is self._element
+            and self._gap.size % segment.element.width == 0
+            and segment.length < MIN_TYPED_BYTES
+        )
+
     def _prove(self, piece: memoryview) -> None:
-        """A typed run stands alone once it has MIN_TYPED_BYTES; the bytes before it are then a frame."""
+        """A typed run stands alone once it has MIN_TYPED_BYTES, gaps included; the bytes before it are then a frame."""
         missing = MIN_TYPED_BYTES - self._typed.size
         self._typed.add(piece[:missing])
         if self._typed.size == MIN_TYPED_BYTES:
@@ -95,11 +122,18 @@ class FrameCutter:
         if self._proved:
             self._emit(self._element, self._typed)
             self._proved = False
+            self._give_up_gap()
         else:
             self._give_up_run()
+        self._element = ElementType.BYTES
 
     def _give_up_run(self) -> None:
         for piece in self._typed.take_all():
+            self._add(ElementType.BYTES, self._untyped, piece)
+        self._give_up_gap()
+
+    def _give_up_gap(self) -> None:
+        for piece in self._gap.take_all():
             self._add(ElementType.BYTES, self._untyped, piece)
 
     def _add(self, element: ElementType, run: _Pieces, piece: memoryview) -> None:

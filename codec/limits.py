@@ -14,6 +14,10 @@ MAX_FRAME_BYTES: Final = 16 << 20
 # Typed runs below this become bytes: a frame header and tables of their own would cost more than they save.
 MIN_TYPED_BYTES: Final = 4 << 10
 
+# Bytes between short runs of one type that make them one run: a legacy torch file has a count of 8 before each storage.
+# Those of a zip's entries are more, and as elements would cost what the planes gain.
+MAX_GAP_BYTES: Final = 8
+
 # A typed frame that has reached this ends where its tensor ends, so that each tensor has its own
 # frequency table; shorter ones go on into the next tensor of the same type.
 MIN_TENSOR_FRAME_BYTES: Final = 64 << 10

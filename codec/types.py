@@ -139,6 +139,7 @@ class Mode(enum.IntEnum):
     HUFFMAN = 4
     NIBBLES = 5
     BITS = 6
+    GDEFLATE = 7
 
 
 class Level(enum.Enum):

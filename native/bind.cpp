@@ -40,12 +40,16 @@ const char* describe(s4::PlaneError error) {
   switch (error) {
     case s4::PlaneError::kTruncated: return "truncated: expected more bytes, found the end";
     case s4::PlaneError::kLengths: return "lengths: expected blocks and exceptions that fill the plane";
-    case s4::PlaneError::kTable: return "table: expected a complete code or frequencies that sum to 4096";
+    case s4::PlaneError::kTable: return "table: expected code lengths that fit or frequencies that sum to 4096";
     case s4::PlaneError::kState: return "state: expected lane states of at least 65536";
     case s4::PlaneError::kWords: return "checksum: expected to end with every word used and every state at 65536";
     case s4::PlaneError::kStream: return "checksum: expected streams that end where their codes do";
     case s4::PlaneError::kParameters: return "parameters: expected value and mask without a common bit";
     case s4::PlaneError::kException: return "exceptions: expected ascending positions within the block";
+    case s4::PlaneError::kKind: return "kind: expected GDeflate blocks of kind 0, 1 or 2";
+    case s4::PlaneError::kSymbol: return "symbol: expected codes of the block's tables, found bits that are none";
+    case s4::PlaneError::kDistance: return "distance: expected a match that begins within its page";
+    case s4::PlaneError::kBlocks: return "limit: expected at most 256 GDeflate blocks in a page";
     case s4::PlaneError::kNone: break;
   }
   return "no error";

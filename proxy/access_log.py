@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import re
+from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote_plus
 
 from .context import Context
 
 _log = logging.getLogger("s4weights.access")
-_SECRETS: Final = re.compile(r"(?i)((?:X-Amz-(?:Signature|Credential|Security-Token)|AWSAccessKeyId|Signature)=)[^&]*")
+# Parameters that could sign another request, by their decoded names in lower case.
+_SECRETS: Final = frozenset(
+    {"awsaccesskeyid", "signature", "x-amz-credential", "x-amz-security-token", "x-amz-signature"}
+)
 
 
 def mask_query(raw_query: str) -> str:
-    """A query without its signature, credential and token."""
-    return _SECRETS.sub(r"\1********", raw_query)
+    """A query without its signature, credential and token, however their names are spelt."""
+    return "&".join(_masked(item) for item in raw_query.split("&"))
+
+
+def _masked(item: str) -> str:
+    name, equals, _ = item.partition("=")
+    return f"{name}=********" if equals and unquote_plus(name).strip().lower() in _SECRETS else item
 
 
 def log_access(context: Context, status: int, seconds: float) -> None:
@@ -23,22 +31,31 @@ def log_access(context: Context, status: int, seconds: float) -> None:
     if not _log.isEnabledFor(logging.INFO):
         return
     query = mask_query(context.raw_query)
+    path = f"{context.raw_path}?{query}" if query else context.raw_path
+    fields = {
+        "remote": context.request.remote,
+        "operation": context.operation,
+        "method": context.request.method,
+        "bucket": context.bucket,
+        "path": path,
+        "status": status,
+        "seconds": round(seconds, 6),
+        "bytes_in": announced_bytes(context.headers),
+        "bytes_out": context.request.writer.output_size,
+    }
     _log.info(
-        "%s",
-        json.dumps(
-            {
-                "request_id": context.request_id,
-                "remote": context.request.remote,
-                "operation": context.operation,
-                "method": context.request.method,
-                "path": f"{context.raw_path}?{query}" if query else context.raw_path,
-                "status": status,
-                "seconds": round(seconds, 6),
-                "bytes_in": _announced_bytes(context.headers.get("content-length")),
-            }
-        ),
+        "%s %s %s %s %d %.3f s",
+        context.request.remote,
+        context.operation,
+        context.request.method,
+        path,
+        status,
+        seconds,
+        extra={"fields": fields},
     )
 
 
-def _announced_bytes(length: str | None) -> int | None:
+def announced_bytes(headers: Mapping[str, str]) -> int | None:
+    """What a request says of the size of its body."""
+    length = headers.get("content-length")
     return int(length) if length is not None and length.isascii() and length.isdigit() else None

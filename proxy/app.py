@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +23,12 @@ from .config import Settings, is_loopback, parse_address
 from .dispatch import Dispatcher
 from .health import Health
 from .http.server import S3Server
+from .http.tls import ServerCertificate
+from .limits import CLOSE_S
 from .metrics import Metrics
+from .notify import Supervisor
 from .objects.objects import Objects
+from .tracing import exporting, traced_upstream
 from .upstream.open import open_upstream
 
 _log = logging.getLogger(__name__)
@@ -37,12 +43,14 @@ class Running:
     host: str
     port: int
     health_port: int
+    objects: Objects
 
     @property
     def endpoint(self) -> str:
         """What a client is pointed at."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        scheme = "https" if self.settings.tls_cert else "http"
+        return f"{scheme}://{host}:{self.port}"
 
 
 @contextlib.asynccontextmanager
@@ -55,7 +63,12 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
             f"listen: expected a loopback address where clients need not sign, found {settings.listen!r}; "
             "set S4W_ACCESS_KEY and S4W_SECRET_KEY, or S4W_CREDENTIALS_FILE"
         )
+    certificate = ServerCertificate(Path(settings.tls_cert), Path(settings.tls_key)) if settings.tls_cert else None
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(exporting(settings.otlp_endpoint))
+        if certificate is not None:
+            reloading = asyncio.create_task(certificate.follow())
+            stack.callback(reloading.cancel)
         if source is not None:
             following = asyncio.create_task(source.follow(credentials))
             stack.callback(following.cancel)
@@ -64,34 +77,55 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         health_port = await _listen(
             stack, web.AppRunner(health.app(), access_log=None), *parse_address("health", settings.health)
         )
-        upstream = open_upstream(settings)
+        upstream = traced_upstream(open_upstream(settings))
         await upstream.start()
         stack.push_async_callback(upstream.close)
         objects = Objects(upstream, settings, metrics)
         await objects.start()
-        stack.push_async_callback(objects.close)
+        stack.push_async_callback(_close, objects)
         dispatcher = Dispatcher(objects, credentials, metrics, domains=settings.domain)
-        runner = web.ServerRunner(S3Server(dispatcher), shutdown_timeout=settings.drain_s)
-        bound = await _listen(stack, runner, host, port)
+        runner = web.ServerRunner(
+            S3Server(dispatcher, header_timeout_s=settings.header_timeout_s), shutdown_timeout=settings.drain_s
+        )
+        bound = await _listen(stack, runner, host, port, certificate.context if certificate else None)
         stack.callback(health.drain)
         health.serve(objects)
         _log.info("S3 on %s:%s, upstream %s", host, bound, upstream.name)
-        yield Running(settings, host, bound, health_port)
+        yield Running(settings, host, bound, health_port, objects)
 
 
 async def serve(settings: Settings, ready: asyncio.Future[Running], stop: asyncio.Event) -> None:
     """Serve until stop is set; ready gets the service once it answers."""
+    supervisor = Supervisor.from_environment(os.environ)
     async with running(settings) as service:
         ready.set_result(service)
-        await stop.wait()
+        status = f"S3 on {service.endpoint}, upstream {settings.upstream}"
+        # The loop runs where this runs at all. The bucket is left out: to start again does not bring it back.
+        async with supervisor.serving(status, service.objects.store.pool.answer):
+            await stop.wait()
         _log.info("stopping: requests under way have %s s", settings.drain_s)
 
 
-async def _listen(stack: contextlib.AsyncExitStack, runner: web.BaseRunner, host: str, port: int) -> int:
+async def _close(objects: Objects) -> None:
+    """Abort what is open, within a bounded time also where the bucket does not answer."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await objects.close()
+    except TimeoutError:
+        _log.warning("uploads are not aborted after %s s: they stand in the journal, for the next start", CLOSE_S)
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack,
+    runner: web.BaseRunner,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None = None,
+) -> int:
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     try:
-        site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
+        site = web.TCPSite(runner, host, port, backlog=_BACKLOG, ssl_context=tls)
         await site.start()
     except OSError as error:
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error

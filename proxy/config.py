@@ -37,6 +37,10 @@ class Settings:
     secret_key: str = field(default="", repr=False)
     credentials_file: str = ""
     """A TOML file of several keys for clients, with prefixes and read-only flags (docs/s3.md); read again as it changes."""
+    tls_cert: str = ""
+    """A PEM chain: S3 is then spoken over TLS alone. Read again as it changes."""
+    tls_key: str = ""
+    """Its private key, in a file of its own."""
     domain: tuple[str, ...] = ()
     """Bases of virtual-host style names: BUCKET.DOMAIN."""
     mode: str = "auto"
@@ -63,12 +67,25 @@ class Settings:
     """Upstream parts at the start of an object; they grow with it."""
     upstream_checksums: bool = True
     """Send a CRC32C with what is stored, so that the bucket refuses what changed on its way; off for servers without it."""
+    upstream_silence_s: float = 30.0
+    """A bucket that says nothing for so long is given up, and the call made again where it may be."""
+    upstream_retry_s: float = 50.0
+    """A call that failed is not made again after so long; below what clients wait for an answer."""
     upload_max_age_s: float = 86_400.0
     """An upload that nobody touches for so long is aborted."""
+    header_timeout_s: float = 75.0
+    """A connection on which no whole head of a request comes for so long is closed."""
+    body_timeout_s: float = 60.0
+    """A client that sends nothing of a body for so long is given up: what was sent holds memory that others wait for."""
+    send_timeout_s: float = 120.0
+    """A client that takes nothing of an answer for so long is given up."""
     drain_s: float = 30.0
     """What requests under way are given at the end."""
     log_level: str = "INFO"
-    log_json: bool = False
+    log_format: str = "text"
+    """text, or json: one object a line."""
+    otlp_endpoint: str = ""
+    """An OpenTelemetry collector (OTLP over HTTP, http://HOST:4318) that is sent a trace of each request; needs [otel]."""
     encode_all: bool = False
     """For tests: treat every body as a checkpoint, whether it gains or not."""
 
@@ -77,16 +94,25 @@ class Settings:
         _check_choice("engine", self.engine, ("auto", "native", "reference"))
         _check_choice("level", self.level, tuple(level.value for level in Level))
         _check_choice("log_level", self.log_level.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
+        _check_choice("log_format", self.log_format, ("text", "json"))
         _check_at_least("threads", self.threads, 0)
         _check_at_least("max_chain", self.max_chain, 0)
         _check_at_least("max_restore_ratio", self.max_restore_ratio, 1)
         _check_at_least("cache_bytes", self.cache_bytes, -1)
         _check_at_least("memory_bytes", self.memory_bytes, 1)
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
+        for name in ("upstream_silence_s", "upload_max_age_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}: expected more than 0, found {getattr(self, name)}")
         if bool(self.access_key) != bool(self.secret_key):
             raise ConfigError("access_key and secret_key: expected both or neither")
         if self.access_key and self.credentials_file:
             raise ConfigError("access_key and credentials_file: expected one of them, found both")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ConfigError("tls_cert and tls_key: expected both or neither")
+        for name in ("header_timeout_s", "body_timeout_s", "send_timeout_s"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name}: expected seconds above 0, found {getattr(self, name)}")
         for name in ("listen", "health"):
             parse_address(name, getattr(self, name))
 

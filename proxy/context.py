@@ -12,7 +12,6 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from s4weights.proxy import limits
 from s4weights.proxy.auth.credentials import CredentialStore
 from s4weights.proxy.auth.grants import EVERYTHING, Grant
 from s4weights.proxy.auth.sigv4 import Verified
@@ -20,6 +19,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.body import CheckedBody, checked_body
 from s4weights.proxy.http.server import send_continue
 from s4weights.proxy.http.xml import MAX_DOCUMENT_BYTES, Tree, document
+from s4weights.proxy.logs import new_request_id
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.protocol import Upstream
 
@@ -39,7 +39,7 @@ class Context:
     credentials: CredentialStore = field(default_factory=CredentialStore)
     """What clients may sign with; empty: nobody signs."""
     verified: Verified | None = None
-    request_id: str = field(default_factory=lambda: secrets.token_hex(8).upper())
+    request_id: str = field(default_factory=new_request_id)
     host_id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     path: str = ""
     """raw_path in path style: with the bucket in it."""
@@ -60,6 +60,11 @@ class Context:
         return self.objects.store.upstream
 
     @property
+    def origin(self) -> str:
+        """Scheme and host that the client asked."""
+        return f"{self.request.scheme}://{self.headers.get('host', '')}"
+
+    @property
     def version_id(self) -> str | None:
         """The versionId of the query."""
         return self.query.get("versionId")
@@ -73,14 +78,27 @@ class Context:
 
         computed: the header of a checksum that is wanted where the request brings none.
         """
-        body = checked_body(self.headers, self.verified, _pieces(self.request), computed=computed)
+        body = checked_body(self.headers, self.verified, self._pieces(), computed=computed)
         await send_continue(self.request)
         return body
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The request's body as it comes, for who checks it itself. Sends 100-continue."""
         await send_continue(self.request)
-        return _pieces(self.request)
+        return self._pieces()
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout(self.objects.store.settings.body_timeout_s):
+                    # As it was read; readany() would join what is there, and CheckedBody joins it once more.
+                    piece, ends_chunk = await self.request.content.readchunk()
+            except TimeoutError:
+                raise S3Error("RequestTimeout") from None
+            if piece:
+                yield piece
+            elif not ends_chunk:
+                return
 
     async def read_document(self, *, without: str | None = None) -> bytes:
         """A small body as a whole. without: start of the names of headers that say nothing of it.
@@ -89,11 +107,11 @@ class Context:
         headers = {name: value for name, value in self.headers.items() if not without or not name.startswith(without)}
         if headers.get("transfer-encoding", "").lower() == "chunked" and "content-length" not in headers:
             await send_continue(self.request)
-            data = await _read_bounded(self.request)
+            data = await _read_bounded(self._pieces())
             headers["content-length"] = str(len(data))
             return b"".join([chunk async for chunk in checked_body(headers, self.verified, _one(data))])
         headers.setdefault("content-length", "0")
-        body = checked_body(headers, self.verified, _pieces(self.request))
+        body = checked_body(headers, self.verified, self._pieces())
         if body.length > MAX_DOCUMENT_BYTES:
             raise S3Error("MaxMessageLengthExceeded", MaxMessageLengthBytes=str(MAX_DOCUMENT_BYTES))
         await send_continue(self.request)
@@ -107,7 +125,7 @@ class Context:
     async def write(self, response: web.StreamResponse, data: bytes) -> None:
         """Send some of a body. Raises: ConnectionResetError where the client is gone, or has stopped reading."""
         try:
-            async with asyncio.timeout(limits.SEND_SILENCE_S):
+            async with asyncio.timeout(self.objects.store.settings.send_timeout_s):
                 await response.write(data)
         except TimeoutError:
             if self.request.transport is not None:
@@ -130,27 +148,13 @@ class Context:
         return web.Response(status=status, headers={**self.answer_headers(), **(headers or {})}, body=body or None)
 
 
-async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    while True:
-        try:
-            async with asyncio.timeout(limits.BODY_SILENCE_S):
-                # As it was read; readany() would join what is there, and CheckedBody joins it once more.
-                piece, ends_chunk = await request.content.readchunk()
-        except TimeoutError:
-            raise S3Error("RequestTimeout") from None
-        if piece:
-            yield piece
-        elif not ends_chunk:
-            return
-
-
 async def _one(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-async def _read_bounded(request: web.BaseRequest) -> bytes:
+async def _read_bounded(pieces: AsyncIterator[bytes]) -> bytes:
     data = bytearray()
-    async for piece in request.content.iter_any():
+    async for piece in pieces:
         data += piece
         if len(data) > MAX_DOCUMENT_BYTES:
             raise S3Error("MaxMessageLengthExceeded", MaxMessageLengthBytes=str(MAX_DOCUMENT_BYTES))
@@ -178,4 +182,4 @@ def http_date(moment: datetime) -> str:
 
 def iso_date(moment: datetime) -> str:
     """As in S3's documents."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -13,17 +13,20 @@ from aiohttp import web
 
 from s4weights.codec.errors import S4WeightsError
 
-from .access_log import log_access
+from .access_log import announced_bytes, log_access
 from .auth.credentials import CredentialStore
 from .auth.sigv4 import verify
 from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
 from .handlers.post_object import is_form
 from .http.address import parse_address
+from .http.server import check_head
 from .http.xml import error_document
+from .logs import request_id
 from .metrics import Metrics
 from .objects.objects import Objects
 from .routes import find_handler
+from .tracing import Attributes, RequestSpan
 from .upstream.protocol import Forwarded
 
 _log = logging.getLogger(__name__)
@@ -62,6 +65,8 @@ class Dispatcher:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         context = self._context(request)
+        request_id.set(context.request_id)
+        span = RequestSpan(context.headers)
         started_s = time.monotonic()
         self._metrics.request_started()
         status = 499  # the client, or the process, went away before there was an answer
@@ -72,6 +77,7 @@ class Dispatcher:
             seconds = time.monotonic() - started_s
             self._metrics.request_ended(context.operation, status, seconds)
             log_access(context, status, seconds)
+            span.end(context.operation, status, _span_attributes(context))
         return response
 
     def _context(self, request: web.BaseRequest) -> Context:
@@ -94,21 +100,20 @@ class Dispatcher:
         except S3Error as error:
             return self._refuse(context, error)
         except UpstreamError as error:
-            _log.warning("%s %s: %s", context.request_id, context.operation, error)
-            return self._refuse(
-                context, S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again.")
-            )
+            _log.warning("%s: %s", context.operation, error)
+            return self._refuse(context, _unavailable(error))
         except S4WeightsError as error:
-            _log.error("%s %s: %s", context.request_id, context.operation, error)
+            _log.error("%s: %s", context.operation, error)
             return self._refuse(context, S3Error("InternalError", str(error)))
         except ConnectionResetError:
             # The client is gone; aiohttp closes what is left of the connection.
             raise
         except Exception:
-            _log.exception("%s %s failed", context.request_id, context.operation)
+            _log.exception("%s failed", context.operation)
             return self._refuse(context, S3Error("InternalError"))
 
     async def _handle(self, context: Context) -> web.StreamResponse:
+        check_head(context.request)
         if not context.raw_path.startswith("/"):
             raise S3Error("InvalidURI")
         address = parse_address(context.raw_path, context.headers.get("host", ""), self._domains)
@@ -148,7 +153,7 @@ class Dispatcher:
         request = context.request
         if context.has_begun:
             # Part of a 200 is out: the only honest end is a broken connection.
-            _log.error("%s %s broken off: %s", context.request_id, context.operation, error)
+            _log.error("%s broken off: %s", context.operation, error)
             if request.transport is not None:
                 request.transport.abort()
             raise ConnectionResetError("response broken off")
@@ -157,3 +162,21 @@ class Dispatcher:
         if not request.content.is_eof():
             response.force_close()
         return response
+
+
+def _span_attributes(context: Context) -> Attributes:
+    return {
+        "aws.request_id": context.request_id,
+        "aws.s3.bucket": context.bucket,
+        "http.request.method": context.request.method,
+        "http.request.body.size": announced_bytes(context.headers) or 0,
+        "http.response.size": context.request.writer.output_size,
+    }
+
+
+def _unavailable(error: UpstreamError) -> S3Error:
+    """What a client is told: to try again, and when, where the bucket said so."""
+    headers = {} if error.retry_after_s is None else {"retry-after": f"{error.retry_after_s:.0f}"}
+    if error.code == "SlowDown":
+        return S3Error("SlowDown", headers=headers)
+    return S3Error("ServiceUnavailable", "The bucket cannot be reached. Please try again.", headers=headers)

@@ -101,8 +101,23 @@ class S3Error(ProxyError):
         self.message = known_message if message is None else message
         self.fields = fields
         self.headers = headers or {}
+        self.after_fault = False
+        """Whether an earlier try of the same call was not answered, and may have been carried out."""
         super().__init__(f"{code}: {self.message}")
 
 
 class UpstreamError(ProxyError):
-    """The bucket could not be reached, or answered what cannot be passed on."""
+    """The bucket could not be reached, or answered what cannot be passed on.
+
+    code: the bucket's own, where it gave one. retry_after_s: as it asked. may_pass: whether the next try may go well.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "", retry_after_s: float | None = None, may_pass: bool = True
+    ) -> None:
+        self.code = code
+        self.retry_after_s = retry_after_s
+        self.may_pass = may_pass
+        self.was_repeated = False
+        """Whether it was tried as often as makes sense."""
+        super().__init__(message)

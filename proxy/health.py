@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Final
 
@@ -92,5 +93,7 @@ class Health:
                 "mode": store.settings.mode,
                 "memory_bytes": store.settings.memory_bytes,
                 "memory_used_bytes": sum(one.used_bytes for one in (store.writes, store.reads, store.parts)),
+                "open_uploads": self._objects.uploads.open_count,
+                "tasks": len(asyncio.all_tasks()),
             }
         return web.json_response(status)

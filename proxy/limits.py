@@ -45,13 +45,13 @@ READ_WINDOW_BYTES: Final = 3 * READ_RUN_BYTES
 READ_WINDOW_MAX_BYTES: Final = 10 * READ_RUN_BYTES
 READ_ATTEMPTS: Final = 3
 
-# A client that sends nothing, or takes nothing, for so long is given up: bodies under way hold memory that others wait for.
-BODY_SILENCE_S: Final = 60.0
-SEND_SILENCE_S: Final = 120.0
+# At the end, after the drain: open uploads are aborted so long; what is left stands in the journal.
+CLOSE_S: Final = 15.0
 
 # HEADs of one listing page at once.
 LISTING_CALLS: Final = 32
-LISTING_CACHE_ENTRIES: Final = 100_000
+# On disk, of about 100 bytes each.
+LISTING_CACHE_ROWS: Final = 500_000
 INDEX_CACHE_BYTES: Final = 32 * MIB
 
 # Bases that are kept open, each with its index and perhaps a file; and their frames that were decoded last: neighbouring

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from .tracing import describe_request
+
 # Whole requests: from a cached HEAD to a checkpoint of many gigabytes.
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800)
 
@@ -65,6 +67,14 @@ class Metrics:
             self.totals.objects += 1
             self.totals.logical_bytes += logical_bytes
             self.totals.stored_bytes += stored_bytes
+        describe_request(
+            {
+                "s4weights.kind": kind,
+                "s4weights.logical_bytes": logical_bytes,
+                "s4weights.stored_bytes": stored_bytes,
+                "s4weights.ratio": logical_bytes / stored_bytes if stored_bytes else 1.0,
+            }
+        )
 
     def frame_fallback(self) -> None:
         """One frame failed its round trip and was stored raw."""

@@ -18,6 +18,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 ACCESS_KEY = "AKIASEAWEEDTESTS"
 SECRET_KEY = "seaweed-secret-key"
+NEXT_ACCESS_KEY = "AKIASEAWEEDNEXT"
+NEXT_SECRET_KEY = "seaweed-next-secret-key"
 START_S = 90.0
 
 
@@ -64,7 +66,7 @@ class SeaweedFS:
 
     def users(self) -> dict[str, tuple[str, str]]:
         """Who may sign: name, access key, secret key."""
-        return {"tests": (ACCESS_KEY, SECRET_KEY)}
+        return {"tests": (ACCESS_KEY, SECRET_KEY), "next": (NEXT_ACCESS_KEY, NEXT_SECRET_KEY)}
 
     def environment(self) -> dict[str, str]:
         return {

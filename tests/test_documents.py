@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,8 @@ def test_links_lead_to_files(path):
 def test_files_that_are_named_exist(path):
     """Paths in backquotes that start with a folder of ours."""
     named = re.findall(
-        r"`((?:codec|proxy|native|tests|benchmarks|docs|src|examples)/[\w./-]*)`", path.read_text(encoding="utf-8")
+        r"`((?:codec|proxy|native|tests|benchmarks|docs|src|examples|docker|packer)/[\w./-]*)`",
+        path.read_text(encoding="utf-8"),
     )
     missing = [name for name in named if not (ROOT / name).exists() and "data" not in name]
     assert missing == []
@@ -53,10 +55,13 @@ def test_the_readme_commands_on_files(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(safetensors_file())
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     for command in readme_block("s4weights pack"):
-        if command.startswith("s4weights unpack"):
+        if command.startswith("s4weights unpack model"):
             (tmp_path / "model.safetensors").unlink()
+            (tmp_path / "synced").mkdir()
+            shutil.copy(tmp_path / "model.safetensors.s4w", tmp_path / "synced" / "model.safetensors")
         subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=environment, capture_output=True)
-    assert (tmp_path / "model.safetensors").read_bytes() == safetensors_file()
+    for folder in (tmp_path, tmp_path / "restored"):
+        assert (folder / "model.safetensors").read_bytes() == safetensors_file()
 
 
 def test_the_readme_make_targets_exist():
@@ -65,7 +70,7 @@ def test_the_readme_make_targets_exist():
         assert command.removeprefix("make ") in rules
 
 
-@pytest.mark.parametrize("command", ["serve", "pack", "unpack", "inspect", "config"])
+@pytest.mark.parametrize("command", ["serve", "pack", "unpack", "inspect", "selftest", "config"])
 def test_help_shows_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

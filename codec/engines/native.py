@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .. import _native
-from ..errors import ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
+from ..errors import ChecksumMismatch, FormatError, LimitExceeded, Truncated, UnsupportedVersion
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
 from .payload import better_untyped, check_base, check_layout, decode_untyped, encode_untyped, raw_payload
@@ -15,6 +15,7 @@ from .payload import better_untyped, check_base, check_layout, decode_untyped, e
 _FAULTS: Final[dict[str, type[FormatError]]] = {
     "truncated": Truncated,
     "checksum": ChecksumMismatch,
+    "limit": LimitExceeded,
     "mode": UnsupportedVersion,
     "reserved": UnsupportedVersion,
 }
@@ -66,7 +67,8 @@ class NativeEngine:
         """See Engine."""
         check_layout(element, predictor, layout, planes, logical_bytes)
         check_base(predictor, logical_bytes, base)
-        if element is ElementType.BYTES and layout is not Layout.RAW:
+        is_zstd = bytes(payload[:1]) == bytes([Mode.ZSTD])
+        if element is ElementType.BYTES and layout is not Layout.RAW and (is_zstd or base is not None):
             return decode_untyped(payload, logical_bytes, base)
         try:
             return _native.decode_payload(

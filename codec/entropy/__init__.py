@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import FormatError
 from ..types import Buffer, Mode
-from . import bits, huffman, nibbles, rans, zstd
+from . import bits, gdeflate, huffman, nibbles, rans, zstd
 from .sample import Sample, best_window, histogram
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "best_window",
     "bits",
     "decode_plane",
+    "gdeflate",
     "histogram",
     "huffman",
     "is_constant",
@@ -57,4 +58,5 @@ _DECODERS = {
     Mode.HUFFMAN: huffman.decode,
     Mode.NIBBLES: nibbles.decode,
     Mode.BITS: bits.decode,
+    Mode.GDEFLATE: gdeflate.decode,
 }

@@ -74,7 +74,7 @@ def fit(sample: Sample) -> Code | None:
     """The best code for a histogram; None where fewer than two symbols would have one."""
     start, mass = best_window(sample.counts, _NARROW)
     narrow = (sample.total - mass) * _NARROW_SHARE <= sample.total
-    first, count = (start, _NARROW) if narrow else (0, 256)
+    first, count = (start, _NARROW) if narrow else _span(sample)
     counts = np.roll(sample.counts, -first)[:count]
     coded = np.flatnonzero(counts)
     if len(coded) < 2:
@@ -82,6 +82,14 @@ def fit(sample: Sample) -> Code | None:
     lengths = np.zeros(count, dtype=np.int64)
     lengths[coded] = package_merge([int(one) for one in counts[coded]])
     return Code(first, lengths)
+
+
+def _span(sample: Sample) -> tuple[int, int]:
+    """Start and width of the fewest successive values, mod 256, that hold all that were counted."""
+    found = np.flatnonzero(sample.counts)
+    widths = (np.roll(found, 1) - found) % 256 + 1
+    at = int(widths.argmin())
+    return int(found[at]), int(widths[at])
 
 
 def package_merge(weights: Sequence[int]) -> list[int]:

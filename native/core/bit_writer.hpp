@@ -32,14 +32,35 @@ class BitWriter {
 };
 
 // One symbol at a position of its block; one without a code goes to the exceptions.
-inline void put_symbol(BitWriter& bits, const HuffmanCode& code, std::uint8_t symbol, std::size_t position,
+inline void put_symbol(BitWriter& bits, const HuffmanEncodeTable& table, std::uint8_t symbol, std::size_t position,
                        BlockExceptions& exceptions) noexcept {
-  std::size_t place = static_cast<std::uint8_t>(symbol - code.first);
-  if (code.lengths[place] == 0) {
-    exceptions.add(position, symbol);
-    place = code.shortest;
+  const std::uint32_t entry = table[symbol];
+  if ((entry & kNoCode) != 0) exceptions.add(position, symbol);
+  bits.put(entry & kCodeMask, entry >> kLengthShift);
+}
+
+// Symbols of a stream, which starts at this position of its block: four at a time, of any code.
+inline void put_symbols(BitWriter& bits, const HuffmanEncodeTable& table, std::span<const std::uint8_t> symbols,
+                        std::size_t start, BlockExceptions& exceptions) noexcept {
+  std::size_t i = 0;
+  for (; i + 4 <= symbols.size(); i += 4) {
+    std::uint64_t word = 0;
+    std::uint32_t any = 0;
+    std::size_t count = 0;
+    for (std::size_t k = 0; k < 4; ++k) {
+      const std::uint32_t entry = table[symbols[i + k]];
+      word |= std::uint64_t{entry & kCodeMask} << count;
+      count += entry >> kLengthShift;
+      any |= entry;
+    }
+    if ((any & kNoCode) != 0) [[unlikely]] {
+      for (std::size_t k = 0; k < 4; ++k) {
+        if ((table[symbols[i + k]] & kNoCode) != 0) exceptions.add(start + i + k, symbols[i + k]);
+      }
+    }
+    bits.put(word, count);
   }
-  bits.put(code.codes[place], code.lengths[place]);
+  for (; i < symbols.size(); ++i) put_symbol(bits, table, symbols[i], start + i, exceptions);
 }
 
 }  // namespace

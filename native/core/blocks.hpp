@@ -34,9 +34,13 @@ enum class PlaneError {
   kTable,       // a table that is no frequency or code table
   kState,       // a rANS lane starts below the lowest state
   kWords,       // rANS words left over, or states that do not end where the encoder began
-  kStream,      // a Huffman stream that does not end where its codes do
+  kStream,      // a Huffman stream or a GDeflate page that does not end where its codes do
   kParameters,  // value and mask that contradict each other
   kException,   // an exception outside its block, or out of order
+  kKind,        // a GDeflate block of no known kind
+  kSymbol,      // bits that are no GDeflate code
+  kDistance,    // a GDeflate match from before its page
+  kBlocks,      // more GDeflate blocks in a page than are read
 };
 
 inline std::uint16_t load16(const std::uint8_t* at) noexcept {

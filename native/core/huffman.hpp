@@ -35,6 +35,13 @@ constexpr std::size_t stream_symbols(std::size_t m) noexcept { return (m + 127) 
 // Room that a block of m symbols needs at most.
 constexpr std::size_t huffman_bound_bytes(std::size_t m) noexcept { return m * kMaxCodeBits / 8 + kStreams + kSlack; }
 
+// By symbol: its code in the low bits, the code's length in the top byte; of one without a code those that stand for
+// exceptions.
+using HuffmanEncodeTable = std::array<std::uint32_t, 256>;
+inline constexpr std::uint32_t kCodeMask = (1U << kMaxCodeBits) - 1;
+inline constexpr unsigned kLengthShift = 24;
+inline constexpr std::uint32_t kNoCode = 1U << 15;
+
 // Code one block; exceptions gets what has no code. lengths: stored bytes of the streams. Returns their sum.
 std::size_t encode_huffman_block(const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::uint8_t* out,
                                  std::array<std::size_t, kStreams>& lengths, BlockExceptions& exceptions) noexcept;

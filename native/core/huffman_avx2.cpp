@@ -115,10 +115,9 @@ inline void put(BitWriter& writer, const Joined& joined) noexcept {
   }
 }
 
-}  // namespace
-
-std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<const std::uint8_t> symbols,
-                                         std::size_t start, std::uint8_t* out, BlockExceptions& exceptions) noexcept {
+// Of a code with 32 places: 32 symbols at a time. Returns how many it has put.
+std::size_t put_window(BitWriter& writer, const HuffmanCode& code, std::span<const std::uint8_t> symbols,
+                       std::size_t start, BlockExceptions& exceptions) noexcept {
   std::array<std::uint8_t, kWindow> low;
   std::array<std::uint8_t, kWindow> high;
   std::array<std::uint8_t, kWindow> lengths;
@@ -132,7 +131,6 @@ std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<cons
   const __m256i last_place = _mm256_set1_epi8(kWindow - 1);
   const __m256i zero = _mm256_setzero_si256();
   const __m256i shortest = _mm256_set1_epi8(static_cast<char>(code.shortest));
-  BitWriter writer(out);
   std::size_t i = 0;
   for (; i + 32 <= symbols.size(); i += 32) {
     const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols.data() + i));
@@ -150,9 +148,17 @@ std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<cons
     }
     put(writer, join(codes, places));
   }
-  for (; i < symbols.size(); ++i) {
-    put_symbol(writer, code, symbols[i], start + i, exceptions);
-  }
+  return i;
+}
+
+}  // namespace
+
+std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, const HuffmanEncodeTable& table,
+                                         std::span<const std::uint8_t> symbols, std::size_t start, std::uint8_t* out,
+                                         BlockExceptions& exceptions) noexcept {
+  BitWriter writer(out);
+  const std::size_t done = code.count == kWindow ? put_window(writer, code, symbols, start, exceptions) : 0;
+  put_symbols(writer, table, symbols.subspan(done), start + done, exceptions);
   return writer.finish();
 }
 

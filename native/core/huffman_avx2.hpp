@@ -4,9 +4,10 @@
 
 namespace s4 {
 
-// One stream of a code with 32 places; start: of the stream in its block. Returns the first byte behind it.
-std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, std::span<const std::uint8_t> symbols,
-                                         std::size_t start, std::uint8_t* out, BlockExceptions& exceptions) noexcept;
+// One stream; start: its position in its block. Returns the first byte behind it.
+std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, const HuffmanEncodeTable& table,
+                                         std::span<const std::uint8_t> symbols, std::size_t start, std::uint8_t* out,
+                                         BlockExceptions& exceptions) noexcept;
 
 // The twin of scalar::decode_block.
 PlaneError decode_huffman_block_avx2(const HuffmanDecodeTable& table, std::span<const std::uint8_t> streams,

@@ -54,6 +54,23 @@ void package_merge(std::span<const Leaf> leaves, std::array<std::uint8_t, 256>& 
   }
 }
 
+struct Span {
+  std::size_t start;
+  std::size_t width;
+};
+
+// The fewest successive values, mod 256, that hold all that were counted; the smallest start of equals.
+Span span_of(const Counts& counts) noexcept {
+  Span best{0, 257};
+  for (std::size_t start = 0; start < 256; ++start) {
+    if (counts[start] == 0) continue;
+    std::size_t width = 256;
+    while (counts[(start + width - 1) & 255] == 0) --width;
+    if (width < best.width) best = {start, width};
+  }
+  return best;
+}
+
 std::uint16_t reversed(std::uint32_t code, std::size_t bits) noexcept {
   std::uint32_t result = 0;
   for (std::size_t bit = 0; bit < bits; ++bit) result |= (code >> bit & 1) << (bits - 1 - bit);
@@ -86,8 +103,9 @@ void assign_codes(HuffmanCode& code) noexcept {
 bool make_huffman_code(const Counts& counts, HuffmanCode& code) noexcept {
   const Window window = best_window(counts, kWindow);
   const bool narrow = (window.total - window.mass) * 512 <= window.total;
-  code.first = narrow ? static_cast<std::uint8_t>(window.start) : 0;
-  code.count = narrow ? kWindow : 256;
+  const Span span = narrow ? Span{window.start, kWindow} : span_of(counts);
+  code.first = static_cast<std::uint8_t>(span.start);
+  code.count = span.width;
   code.lengths.fill(0);
   code.codes.fill(0);
   std::array<Leaf, 256> leaves;

@@ -107,7 +107,7 @@ class PayloadReader {
       fault.error = PayloadError::kReserved;
     } else if (length_ > payload_.size() - planes_) {
       fault.error = PayloadError::kLengths;
-    } else if (descriptor[0] > static_cast<std::uint8_t>(Mode::kBits) || Mode{descriptor[0]} == Mode::kZstd) {
+    } else if (descriptor[0] > static_cast<std::uint8_t>(Mode::kGDeflate) || Mode{descriptor[0]} == Mode::kZstd) {
       fault.error = PayloadError::kMode;
     } else {
       fault.offset = planes_;

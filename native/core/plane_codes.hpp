@@ -16,6 +16,7 @@ enum class Mode : std::uint8_t {
   kHuffman = 4,
   kNibbles = 5,
   kBits = 6,
+  kGDeflate = 7,  // read only
 };
 
 enum class Level { kFast, kBalanced, kSmall };

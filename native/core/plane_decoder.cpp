@@ -28,6 +28,7 @@ PlaneError PlaneDecoder::open(Mode mode, std::span<const std::uint8_t> stored, s
       make_huffman_table(code, huffman_);
       return open_blocks(code.stored_bytes(), kHuffmanBlockEntry);
     }
+    case Mode::kGDeflate: return open_blocks(0, 4);
     default: {
       std::size_t used = 0;
       if (const PlaneError error = read_rans_table(stored, rans_, used); error != PlaneError::kNone) return error;
@@ -40,7 +41,8 @@ PlaneError PlaneDecoder::open(Mode mode, std::span<const std::uint8_t> stored, s
 std::size_t PlaneDecoder::entry_bytes(std::size_t entry, std::size_t block) const noexcept {
   const std::uint8_t* at = stored_.data() + entry;
   switch (mode_) {
-    case Mode::kRans: return load32(at);
+    case Mode::kRans:
+    case Mode::kGDeflate: return load32(at);
     case Mode::kHuffman: {
       std::size_t bytes = 0;
       for (std::size_t stream = 0; stream < kStreams; ++stream) bytes += load16(at + 2 * stream);
@@ -48,6 +50,17 @@ std::size_t PlaneDecoder::entry_bytes(std::size_t entry, std::size_t block) cons
     }
     case Mode::kNibbles: return nibble_block_bytes(block_symbols(n_, block));
     default: return bits_.block_bytes(block_symbols(n_, block));
+  }
+}
+
+// Whether a block may have so many bytes.
+bool PlaneDecoder::fits(std::size_t bytes, std::size_t block) const noexcept {
+  switch (mode_) {
+    case Mode::kRans: return bytes >= kStatesBytes && bytes % 2 == 0;
+    case Mode::kGDeflate:
+      return bytes >= kPageHeadBytes && bytes % kWordBytes == 0 &&
+             bytes <= block_symbols(n_, block) + kPageSurplusBytes;
+    default: return true;
   }
 }
 
@@ -63,9 +76,9 @@ PlaneError PlaneDecoder::open_blocks(std::size_t parameters, std::size_t entry) 
     const std::size_t where = parameters + block * entry;
     const std::size_t bytes = entry_bytes(where, block);
     if (bytes > stored_.size() - exceptions_) return PlaneError::kLengths;
-    if (mode_ == Mode::kRans && (bytes < kStatesBytes || bytes % 2 != 0)) return PlaneError::kLengths;
+    if (!fits(bytes, block)) return PlaneError::kLengths;
     exceptions_ += bytes;
-    if (mode_ != Mode::kRans) exceptions += load16(stored_.data() + where + entry - 2);
+    if (mode_ != Mode::kRans && mode_ != Mode::kGDeflate) exceptions += load16(stored_.data() + where + entry - 2);
   }
   return stored_.size() - exceptions_ == 3 * exceptions ? PlaneError::kNone : PlaneError::kLengths;
 }
@@ -91,6 +104,12 @@ PlaneError PlaneDecoder::next(std::uint8_t* room, const std::uint8_t*& symbols) 
       bytes = load32(entry);
       table_ += 4;
       error = decode_rans_block(rans_, stored_.subspan(at_, bytes), to);
+      at_ += bytes;
+      return error;
+    case Mode::kGDeflate:
+      bytes = load32(entry);
+      table_ += 4;
+      error = decode_gdeflate_page(stored_.subspan(at_, bytes), gdeflate_, to);
       at_ += bytes;
       return error;
     case Mode::kHuffman: {

@@ -1,6 +1,7 @@
 // One stored plane, block by block. Source: docs/format.md, section 3.
 #pragma once
 
+#include "gdeflate.hpp"
 #include "plane_codes.hpp"
 
 namespace s4 {
@@ -29,8 +30,10 @@ class PlaneDecoder {
   bool filled_ = false;  // a constant plane's room
   RansDecodeTable rans_;
   HuffmanDecodeTable huffman_;
+  GDeflateTables gdeflate_;
 
   PlaneError open_blocks(std::size_t parameters, std::size_t entry) noexcept;
+  bool fits(std::size_t bytes, std::size_t block) const noexcept;
   std::size_t entry_bytes(std::size_t entry, std::size_t block) const noexcept;
 };
 

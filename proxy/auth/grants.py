@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -40,7 +41,10 @@ class Grant:
 
     def check_object(self, bucket: str, key: str) -> None:
         """Raises: S3Error AccessDenied."""
-        if self.prefixes and not f"{bucket}/{key}".startswith(self.prefixes):
+        if not self.prefixes:
+            return
+        # A server, or something before it, that resolves dots would leave the prefix.
+        if not f"{bucket}/{key}".startswith(self.prefixes) or {".", ".."} & set(re.split(r"[/\\]", key)):
             raise _out_of_reach()
 
     def shows_bucket(self, bucket: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,6 +31,8 @@ _SYSTEM: Final = frozenset(
     }
 )
 _PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_VALUES: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 OWN_PREFIX: Final = ".s4weights/"
 CUSTOMER_KEYS: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
 
@@ -36,7 +40,7 @@ CUSTOMER_KEYS: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-so
 def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Those headers of a request that belong to the object.
 
-    Raises: S3Error InvalidArgument where a client sets our own marker, MetadataTooLarge.
+    Raises: S3Error InvalidArgument where a client sets our own marker, or what no header may hold; MetadataTooLarge.
     """
     kept = {name: value for name, value in headers.items() if _belongs(name)}
     encodings = [item.strip() for item in kept.get("content-encoding", "").split(",")]
@@ -46,10 +50,18 @@ def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
         kept["content-encoding"] = ",".join(encodings)
     if any(name == MARKER or name.startswith(f"{MARKER}-") for name in kept):
         raise S3Error("InvalidArgument", f"{MARKER} is kept for s4weights itself.")
+    for name, value in kept.items():
+        check_header(name, value)
     size = sum(len(name) - len(_META) + len(value) for name, value in kept.items() if name.startswith(_META))
     if size > _MAX_METADATA_BYTES:
         raise S3Error("MetadataTooLarge", Size=str(size), MaxSizeAllowed=str(_MAX_METADATA_BYTES))
     return kept
+
+
+def check_header(name: str, value: str) -> None:
+    """Of what became a header elsewhere: a field of a form, a parameter. Raises: S3Error InvalidArgument."""
+    if not _TOKEN.fullmatch(name) or _NOT_IN_VALUES.search(value):
+        raise S3Error("InvalidArgument", "A header holds a character that it may not hold.", ArgumentName=name)
 
 
 def _belongs(name: str) -> bool:
@@ -62,8 +74,9 @@ def has_customer_key(headers: Mapping[str, str]) -> bool:
 
 
 def check_key(key: str) -> None:
-    """Raises: S3Error AccessDenied for what s4weights keeps for itself."""
-    if key.startswith(OWN_PREFIX):
+    """Raises: S3Error AccessDenied for what s4weights keeps for itself, also where the bucket might tidy the key."""
+    names = [name for name in key.split("/") if name not in ("", ".")]
+    if key.startswith(OWN_PREFIX) or (len(names) > 1 and posixpath.normpath("/".join(names)).startswith(OWN_PREFIX)):
         raise S3Error("AccessDenied", f"{OWN_PREFIX} is kept for s4weights itself.", Key=key)
 
 

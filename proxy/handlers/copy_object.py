@@ -10,6 +10,7 @@ from aiohttp import web
 from s4weights.proxy.checksums.algorithms import ALGORITHM_HEADER, elements
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.address import check_bucket
 from s4weights.proxy.http.conditions import check_copy_source, read_conditions
 from s4weights.proxy.objects.copy import SourceChanged
 from s4weights.proxy.objects.types import LogicalObject
@@ -73,7 +74,7 @@ async def find_source(context: Context) -> LogicalObject:
 
 def parse_source(context: Context, header: str) -> tuple[str, str, str | None]:
     """Bucket, key and version id that a copy source names. Raises: S3Error where the client may not reach it."""
-    raw, _, query = header.partition("?")
+    raw, _, query = unambiguous_source(header).partition("?")
     try:
         text = unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
@@ -81,6 +82,13 @@ def parse_source(context: Context, header: str) -> tuple[str, str, str | None]:
     bucket, slash, key = text.removeprefix("/").partition("/")
     if not bucket or not slash or not key:
         raise S3Error("InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+    check_bucket(bucket)
     check_key(key)
     context.grant.check_object(bucket, key)
     return bucket, key, parse_qs(query).get("versionId", [None])[0]
+
+
+def unambiguous_source(header: str) -> str:
+    """A copy source whose blanks are `%20`: S3 reads `+` as a blank here (s5cmd sends it so), other servers do not."""
+    raw, mark, query = header.partition("?")
+    return raw.replace("+", "%20") + mark + query

@@ -12,7 +12,7 @@ from s4weights.proxy.objects.marker import MARKER
 from s4weights.proxy.upstream.protocol import Forwarded
 
 from .attributes import check_key
-from .copy_object import parse_source
+from .copy_object import parse_source, unambiguous_source
 
 # Between two hops only, or of the client's own signature and framing.
 _DROPPED: Final = frozenset(
@@ -36,6 +36,7 @@ _DROPPED: Final = frozenset(
         "x-amz-trailer",
     }
 )
+_SOURCES: Final = ("x-amz-copy-source", "x-amz-rename-source")
 _QUERY_AUTH: Final = "x-amz-"
 _ANSWER_DROPPED: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
@@ -76,6 +77,8 @@ async def forward_stream(context: Context) -> web.StreamResponse:
 def forwarded(context: Context, body: bytes) -> Forwarded:
     """The client's call without its signature and framing."""
     headers = {name: value for name, value in context.headers.items() if name not in _DROPPED}
+    # The bucket must not find another key in it than was checked.
+    headers |= {name: unambiguous_source(headers[name]) for name in _SOURCES if name in headers}
     encodings = [item.strip() for item in headers.pop("content-encoding", "").split(",")]
     kept = ",".join(item for item in encodings if item and item.lower() != "aws-chunked")
     if kept:

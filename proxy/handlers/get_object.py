@@ -15,7 +15,7 @@ from s4weights.proxy.http.conditions import check_read, read_conditions
 from s4weights.proxy.http.ranges import Slice, parse_range
 from s4weights.proxy.objects.types import LogicalObject
 
-from .attributes import check_key
+from .attributes import check_header, check_key
 from .forward import forward_if_possible
 
 _OVERRIDES: Final = {
@@ -137,6 +137,13 @@ def _wanted(context: Context, found: LogicalObject) -> Slice | None:
     return Slice(first, sizes[int(part) - 1], found.info.size) if found.info.size else None
 
 
+def _overrides(context: Context) -> dict[str, str]:
+    found = {known: context.query[name] for name, known in _OVERRIDES.items() if name in context.query}
+    for name, value in found.items():
+        check_header(name, value)
+    return found
+
+
 def _identity(found: LogicalObject) -> dict[str, str]:
     return {"ETag": f'"{found.info.etag}"', "Last-Modified": http_date(found.info.last_modified)}
 
@@ -147,7 +154,7 @@ def _response(
     headers = {
         "content-type": "binary/octet-stream",
         **{name: value for name, value in found.info.headers.items() if not name.startswith(HEADER_PREFIX)},
-        **{known: context.query[name] for name, known in _OVERRIDES.items() if name in context.query},
+        **_overrides(context),
         **_identity(found),
         "Accept-Ranges": "bytes",
         "Content-Length": str(wanted.length if wanted else found.info.size),

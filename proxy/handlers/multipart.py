@@ -87,7 +87,7 @@ def _error(context: Context, error: S3Error) -> bytes:
 
 def _completed(context: Context, completed: Stored) -> dict[str, Tree | None]:
     return {
-        "Location": f"http://{context.headers.get('host', '')}{context.raw_path}",
+        "Location": f"{context.origin}{context.raw_path}",
         "Bucket": context.bucket,
         "Key": context.key,
         "ETag": f'"{completed.etag}"',

@@ -15,11 +15,12 @@ from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.address import MAX_KEY_BYTES
 from s4weights.proxy.http.form import Form, boundary_of
+from s4weights.proxy.http.xml import parse_tagging
 from s4weights.proxy.limits import MAX_PUT_BYTES
 from s4weights.proxy.objects.parts import PartBody
 from s4weights.proxy.upstream.protocol import NO_CONDITIONS
 
-from .attributes import check_key, object_headers
+from .attributes import check_header, check_key, object_headers
 
 _STATUS: Final = {"200": 200, "201": 201}
 
@@ -49,9 +50,7 @@ async def post_object(context: Context) -> web.StreamResponse:
     check_key(key)
     if policy is not None:
         policy.credential.grant.check("POST", "PostObject", context.bucket, key, {})
-    headers = object_headers({"x-amz-acl": fields["acl"], **fields} if "acl" in fields else fields)
-    if "tagging" in fields:
-        raise S3Error("NotImplemented", "A form with the field `tagging` is not supported.")
+    headers = _headers(fields)
     most = MAX_PUT_BYTES if policy is None or policy.max_bytes is None else min(policy.max_bytes, MAX_PUT_BYTES)
     room = int(context.headers.get("content-length") or most)
     body = _FormFile(PartBody(context.objects.store, min(room, MAX_PUT_BYTES)))
@@ -70,12 +69,27 @@ def _policy(context: Context, fields: Mapping[str, str]) -> PostPolicy | None:
     return verify_form(fields, context.bucket, credentials) if credentials else None
 
 
+def _headers(fields: Mapping[str, str]) -> dict[str, str]:
+    """Those of the object. Raises: S3Error InvalidArgument, MalformedXML."""
+    check_header("location", _redirect(fields))
+    sent = dict(fields)
+    if "acl" in fields:
+        sent.setdefault("x-amz-acl", fields["acl"])
+    if "tagging" in fields:
+        sent["x-amz-tagging"] = urlencode(parse_tagging(fields["tagging"].encode()), quote_via=quote)
+    return object_headers(sent)
+
+
+def _redirect(fields: Mapping[str, str]) -> str:
+    return fields.get("success_action_redirect") or fields.get("redirect") or ""
+
+
 def _answer(
     context: Context, fields: Mapping[str, str], key: str, etag: str, stored: Mapping[str, str]
 ) -> web.StreamResponse:
-    location = f"http://{context.headers.get('host', '')}/{quote(context.bucket)}/{quote(key, safe='/-._~')}"
+    location = f"{context.origin}/{quote(context.bucket)}/{quote(key, safe='/-._~')}"
     headers = {"ETag": f'"{etag}"', "Location": location, **stored}
-    target = fields.get("success_action_redirect") or fields.get("redirect") or ""
+    target = _redirect(fields)
     if urlsplit(target).scheme in ("http", "https"):
         query = urlencode({"bucket": context.bucket, "key": key, "etag": f'"{etag}"'})
         return context.empty(303, {**headers, "Location": f"{target}{'&' if '?' in target else '?'}{query}"})

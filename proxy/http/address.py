@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,8 @@ from s4weights.proxy.errors import S3Error
 
 # S3's own bound.
 MAX_KEY_BYTES: Final = 1024
+# What any server calls a bucket, with the tenant that Ceph's may have; no slash, so that it is one name for every reader.
+_BUCKET: Final = re.compile(r"(?:[\w-][\w.-]*:)?[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,24 @@ class Address:
 def parse_address(raw_path: str, host: str, domains: Sequence[str]) -> Address:
     """raw_path: as on the wire, without the query. domains: bases of virtual-host names (S4W_DOMAIN).
 
-    Raises: S3Error InvalidURI, KeyTooLongError.
+    Raises: S3Error InvalidURI, InvalidBucketName, KeyTooLongError.
     """
     path = raw_path.removeprefix("/")
     bucket = _bucket_of_host(host, domains)
     if bucket is not None:
+        check_bucket(bucket)
         return Address(bucket, _key(path), in_host=True)
     raw_bucket, _, raw_key = path.partition("/")
-    return Address(_decode(raw_bucket), _key(raw_key))
+    bucket = _decode(raw_bucket)
+    if bucket:
+        check_bucket(bucket)
+    return Address(bucket, _key(raw_key))
+
+
+def check_bucket(bucket: str) -> None:
+    """Raises: S3Error InvalidBucketName for what could name something else than a bucket to another reader."""
+    if not _BUCKET.fullmatch(bucket):
+        raise S3Error("InvalidBucketName", BucketName=bucket)
 
 
 def _bucket_of_host(host: str, domains: Sequence[str]) -> str | None:

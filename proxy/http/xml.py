@@ -17,9 +17,14 @@ NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 # A thousand keys of a kibibyte, or ten thousand parts: S3's own bounds, with room.
 MAX_DOCUMENT_BYTES: Final = 4 << 20
 MAX_DELETE_KEYS: Final = 1_000
+# An element takes some hundred bytes however short it is written. Ten thousand parts with a checksum have 80,000 marks; with
+# all that S3 knows of a part, 160,000.
+_MAX_MARKS: Final = 200_000
+_MAX_TAGS: Final = 10
 _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Characters that XML 1.0 does not allow even escaped; S3 writes their references all the same.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]")
+_SPECIAL: Final = re.compile('[&<>"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]')
 
 Tree: TypeAlias = str | Mapping[str, "Tree | None"] | Iterable[Mapping[str, "Tree | None"]]
 """A text; children by name (None: left out); or several elements of the name they stand under."""
@@ -57,6 +62,8 @@ def _element(name: str, value: Tree) -> str:
 
 
 def _text(value: str) -> str:
+    if _SPECIAL.search(value) is None:
+        return value
     return _CONTROL.sub(lambda match: f"&#x{ord(match[0]):x};", escape(value, {'"': "&quot;"}))
 
 
@@ -111,6 +118,17 @@ def parse_delete(data: bytes) -> DeleteRequest:
     return DeleteRequest(objects, (root.findtext("Quiet") or "").strip().lower() == "true")
 
 
+def parse_tagging(data: bytes) -> dict[str, str]:
+    """A set of tags, as in the field of a form. Raises: S3Error MalformedXML, InvalidTag."""
+    rows = _parse(data, "Tagging").findall("TagSet/Tag")
+    tags = {row.findtext("Key") or "": row.findtext("Value") or "" for row in rows}
+    if "" in tags or len(tags) < len(rows):
+        raise S3Error("InvalidTag", "A tag needs a key of its own.", status=400)
+    if len(tags) > _MAX_TAGS:
+        raise S3Error("BadRequest", f"Object tags cannot be greater than {_MAX_TAGS}.", status=400)
+    return tags
+
+
 def _parse(data: bytes, name: str) -> ElementTree.Element:
     # No S3 document has a document type; without one there are no entities to expand.
     # Decoded here, as UTF-8 alone: expat would also take UTF-16, in which the bytes of "<!" do not show.
@@ -118,7 +136,7 @@ def _parse(data: bytes, name: str) -> ElementTree.Element:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise S3Error("MalformedXML") from None
-    if "<!" in text.replace("<!--", ""):
+    if "<!" in text.replace("<!--", "") or text.count("<") > _MAX_MARKS:
         raise S3Error("MalformedXML")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - no document type, bounded size

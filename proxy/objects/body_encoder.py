@@ -12,6 +12,7 @@ from s4weights.codec.encode import Encoder
 from s4weights.codec.types import Buffer, EncodedFrame, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.lineage.calls import NewObject
+from s4weights.proxy.tracing import WorkSpan
 from s4weights.proxy.upstream.protocol import Conditions, Stored
 
 from .based_body import BasedBody
@@ -34,6 +35,7 @@ class BodyEncoder:
         self._tail = b""
         self._writer: StoredWriter | None = None
         self._coding: deque[asyncio.Future[EncodedFrame]] = deque()
+        self._span = WorkSpan("encode")
 
     async def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body; their frames may still be under way."""
@@ -84,6 +86,7 @@ class BodyEncoder:
         self._metrics.object_written(totals.logical_bytes, self._writer.stored_bytes, kind)
         if self._based is not None:
             await self._based.finish()
+        self._span.end(kind=kind, logical_bytes=totals.logical_bytes, stored_bytes=self._writer.stored_bytes)
         return stored
 
     def _new_object(self) -> NewObject:
@@ -94,6 +97,7 @@ class BodyEncoder:
 
     async def abort(self) -> None:
         """Drop everything. Harmless after finish."""
+        self._span.end()
         for frame in self._coding:
             frame.cancel()
         await asyncio.gather(*self._coding, return_exceptions=True)

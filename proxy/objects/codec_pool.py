@@ -39,6 +39,10 @@ class CodecPool:
         """The same, and wait for it."""
         return await self.submit(work)
 
+    async def answer(self) -> None:
+        """Come back once a thread of the pool has had a turn."""
+        await self.run(lambda: None)
+
     def encode(self, frame: Frame) -> asyncio.Future[EncodedFrame]:
         """Encode one frame."""
         return self.submit(partial(encode_frame, frame, self.engine, self._level))

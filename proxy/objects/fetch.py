@@ -39,8 +39,8 @@ async def stream(upstream: Upstream, found: LogicalObject, first: int, length: i
                     first += len(chunk)
                     yield chunk
                     attempt = 1
-        except UpstreamError:
-            if attempt == READ_ATTEMPTS:
+        except UpstreamError as error:
+            if attempt == READ_ATTEMPTS or error.was_repeated:
                 raise
             await asyncio.sleep(_PAUSE_S * attempt)
             attempt += 1
@@ -51,8 +51,8 @@ async def retried(work: Callable[[], Awaitable[_T]]) -> _T:
     for attempt in range(1, READ_ATTEMPTS + 1):
         try:
             return await work()
-        except UpstreamError:
-            if attempt == READ_ATTEMPTS:
+        except UpstreamError as error:
+            if attempt == READ_ATTEMPTS or error.was_repeated:
                 raise
             await asyncio.sleep(_PAUSE_S * attempt)
     raise AssertionError("unreachable")

@@ -7,10 +7,12 @@ import json
 import logging
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from s4weights.codec.errors import ConfigError
 
@@ -27,14 +29,25 @@ class OpenUpload:
     upload_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskedUpload:
+    """One whose beginning was asked for, at asked_s (since the epoch), and perhaps never answered. record: its file."""
+
+    record: Path
+    bucket: str
+    key: str
+    asked_s: float
+
+
 class Journal:
-    """The state directory: one record an open upstream upload, and the spilled parts. One proxy a directory."""
+    """The state directory: one record an upstream upload asked for or open, and the spilled parts. One proxy a directory."""
 
     def __init__(self, state_dir: Path) -> None:
         self._uploads = state_dir / "uploads"
         self.spill_dir = state_dir / "spill"
         self._state_dir = state_dir
         self._lock: int | None = None
+        self._worked_on: set[Path] = set()
 
     def open(self) -> None:
         """Take the directory and drop the spilled parts of an earlier run. Raises: ConfigError."""
@@ -55,30 +68,79 @@ class Journal:
             os.close(self._lock)
             self._lock = None
 
+    def ask(self, bucket: str, key: str) -> AskedUpload:
+        """Record that an upload is about to be begun."""
+        asked = AskedUpload(self._new_record("asked"), bucket, key, time.time())
+        self._write(asked.record, {"bucket": bucket, "key": key, "asked_s": asked.asked_s})
+        return asked
+
     def add(self, bucket: str, key: str, upload_id: str) -> OpenUpload:
         """Record an upload before its first part is sent."""
-        record = self._uploads / f"{uuid.uuid4().hex}.json"
-        with record.open("x", encoding="utf-8") as file:
-            json.dump({"bucket": bucket, "key": key, "upload_id": upload_id}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        return OpenUpload(record, bucket, key, upload_id)
+        upload = OpenUpload(self._new_record("json"), bucket, key, upload_id)
+        self._write(upload.record, {"bucket": bucket, "key": key, "upload_id": upload_id})
+        return upload
 
-    def remove(self, upload: OpenUpload) -> None:
-        """Forget an upload that is completed or aborted."""
+    def remove(self, upload: OpenUpload | AskedUpload) -> None:
+        """Forget an upload that is completed or aborted, or a question that was answered."""
         upload.record.unlink(missing_ok=True)
+        self._worked_on.discard(upload.record)
+
+    def let_go(self, upload: OpenUpload | AskedUpload) -> None:
+        """Nobody works on it any more, and it may still be open upstream."""
+        self._worked_on.discard(upload.record)
 
     def left_open(self) -> Iterator[OpenUpload]:
-        """The uploads that an earlier run did not end."""
-        for record in sorted(self._uploads.glob("*.json")):
-            try:
-                fields = json.loads(record.read_text(encoding="utf-8"))
-                yield OpenUpload(record, fields["bucket"], fields["key"], fields["upload_id"])
-            except (ValueError, KeyError, TypeError):
-                # Cut off by a crash before its fsync: then no part was sent either, and nothing can be named.
+        """The uploads that nobody works on, of this run or an earlier one."""
+        for record, fields in self._left("json"):
+            yield OpenUpload(record, fields["bucket"], fields["key"], fields["upload_id"])
+
+    def left_asked(self) -> Iterator[AskedUpload]:
+        """The questions that nobody knows the answer to, of this run or an earlier one."""
+        for record, fields in self._left("asked"):
+            yield AskedUpload(record, fields["bucket"], fields["key"], fields["asked_s"])
+
+    def ids(self) -> set[str]:
+        """Of all uploads that stand here, whether somebody works on them or not."""
+        read = (_read(record, {"upload_id"}) for record in self._uploads.glob("*.json"))
+        return {fields["upload_id"] for fields in read if fields}
+
+    def _left(self, kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        wanted = {"bucket", "key", "upload_id" if kind == "json" else "asked_s"}
+        for record in sorted(self._uploads.glob(f"*.{kind}")):
+            if record in self._worked_on:
+                continue
+            fields = _read(record, wanted)
+            if fields:
+                yield record, fields
+            elif record.exists():
+                # Cut off by a crash before its fsync: what it was to say was not begun either, and nothing can be named.
                 _log.warning("journal record %s is unreadable and is dropped", record.name)
                 record.unlink(missing_ok=True)
+
+    def _new_record(self, kind: str) -> Path:
+        return self._uploads / f"{uuid.uuid4().hex}.{kind}"
+
+    def _write(self, record: Path, fields: dict[str, str | float]) -> None:
+        self._worked_on.add(record)
+        try:
+            with record.open("x", encoding="utf-8") as file:
+                json.dump(fields, file)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            record.unlink(missing_ok=True)
+            self._worked_on.discard(record)
+            raise
 
     def new_spill_file(self) -> Path:
         """A path for one spilled part."""
         return self.spill_dir / uuid.uuid4().hex
+
+
+def _read(record: Path, wanted: set[str]) -> dict[str, Any] | None:
+    """The fields of a record; None where it is gone, or not whole."""
+    try:
+        fields = json.loads(record.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return fields if isinstance(fields, dict) and wanted <= fields.keys() else None

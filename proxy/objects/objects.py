@@ -13,6 +13,7 @@ from s4weights.proxy.checksums.algorithms import HEADER_PREFIX, TYPE_HEADER
 from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import LISTING_CACHE_ROWS
 from s4weights.proxy.lineage.cache import ContainerCache
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
@@ -36,6 +37,7 @@ from .guard import Guard
 from .journal import Journal
 from .lineage import Lineage
 from .listing import LogicalListing
+from .listing_cache import ListingCache
 from .predecessors import Predecessors
 from .put import put_object
 from .read import read_object
@@ -80,23 +82,28 @@ class Objects:
         self.uploads = Uploads(self.store)
         self.collector = Collector(upstream, guard)
         self.rebaser = Rebaser(self.store, self._resolver)
-        self._listing = LogicalListing(self._resolver)
+        self._listed = ListingCache(settings.state_dir / "listings.sqlite", LISTING_CACHE_ROWS)
+        self._listing = LogicalListing(self._resolver, self._listed)
         self._relieving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take the state directory and end what an earlier run left behind. Raises: ConfigError."""
         await asyncio.to_thread(self.store.journal.open)
         await asyncio.to_thread(self._cache.open)
+        await self._listed.open()
         await self.uploads.start()
         if self.store.settings.rebase:
             self.rebaser.start()
 
     async def close(self) -> None:
         """Abort what is open and give everything back."""
-        await self.rebaser.close()
-        await self.uploads.close()
-        await asyncio.to_thread(self.store.pool.close)
-        self.store.journal.close()
+        try:
+            await self.rebaser.close()
+            await self.uploads.close()
+        finally:
+            await asyncio.to_thread(self.store.pool.close)
+            await self._listed.close()
+            self.store.journal.close()
 
     async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
         """Find an object. Raises: S3Error NoSuchKey, NoSuchBucket, ..."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from s4weights.codec.container import TRAILER_BYTES, Index, looks_like_trailer, parse_index
+from s4weights.codec.container import TRAILER_BYTES, Index, Trailer, looks_like_trailer, parse_index
 from s4weights.codec.decode import Tail, read_tail
 from s4weights.codec.errors import FormatError
 from s4weights.proxy.errors import S3Error, UpstreamError
@@ -93,9 +93,18 @@ def _read_tail(path: str, stored: ObjectInfo, end: bytes) -> Tail | None:
     try:
         return read_tail(end, object_bytes=stored.size)
     except FormatError as error:
-        if marked is None:
+        if marked is None and not _has_trailer(stored, end):
             return None
         raise _damaged(path, error) from error
+
+
+def _has_trailer(stored: ObjectInfo, end: bytes) -> bool:
+    """Whether a right trailer names this very size: without its marker such an object is a container all the same."""
+    try:
+        Trailer.parse(end, object_bytes=stored.size)
+    except FormatError:
+        return False
+    return True
 
 
 def _damaged(path: str, error: FormatError) -> S3Error:

@@ -74,9 +74,16 @@ class StoredWriter:
         if self._upload is None:
             body, checksum = await asyncio.to_thread(self._join, self._pending)
             self._check_whole(len(body))
-            stored = await self._upstream.put(
-                self._bucket, self._key, body, len(body), self._headers, conditions, checksum
-            )
+            try:
+                stored = await self._upstream.put(
+                    self._bucket, self._key, body, len(body), self._headers, conditions, checksum
+                )
+            except S3Error as error:
+                # An earlier try was carried out, its answer lost, and its own object is what the condition met.
+                found = await self._find_completed() if error.after_fault else None
+                if found is None or error.code != "PreconditionFailed":
+                    raise
+                stored = found
             self._pending.clear()
             return stored
         if self._pending_bytes:

@@ -14,7 +14,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import COMPLETED_KEPT, MAX_OPEN_UPLOADS
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upload
 
-from .open_upload import abort_recorded
+from .leftovers import abort_left_open, abort_unanswered
 from .parts import CopiedBody
 from .read import read_object
 from .store import Store, VerifiedBody
@@ -38,9 +38,7 @@ class Uploads:
 
     async def start(self) -> None:
         """Abort what an earlier run left open upstream, and watch for uploads that nobody ends."""
-        for left in self._store.journal.left_open():
-            if await abort_recorded(self._store.upstream, self._store.journal, left):
-                _log.info("leftover upload of %s/%s aborted", left.bucket, left.key)
+        await abort_left_open(self._store.upstream, self._store.journal)
         self._expiry = asyncio.create_task(self._expire())
 
     async def close(self) -> None:
@@ -128,6 +126,11 @@ class Uploads:
         self._forget(upload_id)
         await upload.abort()
 
+    @property
+    def open_count(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def knows(self, upload_id: str) -> bool:
         """Whether an upload was begun here, and did not end long ago."""
         return upload_id in self._open or upload_id in self._completed
@@ -172,10 +175,16 @@ class Uploads:
 
     async def _expire(self) -> None:
         while True:
-            await asyncio.sleep(_EXPIRY_PERIOD_S)
+            await asyncio.sleep(min(_EXPIRY_PERIOD_S, self._store.settings.upload_max_age_s))
             oldest_s = time.monotonic() - self._store.settings.upload_max_age_s
             for upload_id in [one for one, used_s in self._last_used_s.items() if used_s < oldest_s]:
                 await self._end_idle(upload_id)
+            try:
+                await abort_left_open(self._store.upstream, self._store.journal)
+                await abort_unanswered(self._store.upstream, self._store.journal, self._store.settings.upload_max_age_s)
+            except Exception:
+                # What is left must be looked for again.
+                _log.exception("leftover uploads could not be aborted")
 
     async def _end_idle(self, upload_id: str) -> None:
         upload = self._open.get(upload_id)

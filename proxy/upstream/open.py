@@ -22,13 +22,16 @@ def open_upstream(settings: Settings) -> Upstream:
         region = spec.removeprefix("s3://").strip("/")
         if not _REGION.fullmatch(region):
             raise ConfigError(f"upstream: expected s3://REGION such as s3://us-east-1, found {spec!r}")
-        from .bucket import BucketUpstream
-
-        return BucketUpstream(region=region)
+        return _bucket(settings, region=region)
     if spec.startswith(("http://", "https://")):
-        from .bucket import BucketUpstream
-
-        return BucketUpstream(endpoint=spec.rstrip("/"))
+        return _bucket(settings, endpoint=spec.rstrip("/"))
     if "://" in spec:
         raise ConfigError(f"upstream: expected a directory, s3://REGION or an http(s) URL, found {spec!r}")
     return DirectoryUpstream(Path(spec).expanduser())
+
+
+def _bucket(settings: Settings, *, region: str | None = None, endpoint: str | None = None) -> Upstream:
+    from .bucket import BucketUpstream, Patience
+
+    patience = Patience(settings.upstream_silence_s, settings.upstream_retry_s)
+    return BucketUpstream(region=region, endpoint=endpoint, patience=patience)

@@ -256,7 +256,11 @@ class Upstream(Protocol):
         """Store exactly `length` bytes; an iterator that raises or ends early leaves the old object as it was."""
         ...
 
-    async def create_upload(self, bucket: str, key: str, headers: Headers) -> str: ...
+    async def create_upload(
+        self, bucket: str, key: str, headers: Headers, *, on_repeat: Callable[[], None] | None = None
+    ) -> str:
+        """on_repeat: called before the call is made again: an earlier try may have begun an upload that nobody knows."""
+        ...
 
     async def put_part(
         self,
@@ -285,6 +289,10 @@ class Upstream(Protocol):
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
         """Drop the upload and its parts. One that is gone may raise S3Error NoSuchUpload: not every server tells."""
+
+    async def has_parts(self, bucket: str, key: str, upload_id: str) -> bool:
+        """Whether an upload got any part. Raises: S3Error NoSuchUpload."""
+        ...
 
     async def list_uploads(self, bucket: str, *, prefix: str = "") -> Sequence[Upload]: ...
 

@@ -123,7 +123,7 @@ def _dissect(file: BinaryIO, size: int, progress: Progress, started_s: float) ->
         True,
         trailer.logical_bytes,
         size,
-        _rows(_checked_segments(about.get("segments", [])), facts),
+        _rows(_checked_segments(about.get("segments", [])), facts, cut=bool(about.get("segments_cut"))),
         time.monotonic() - started_s,
         bases=read_bases(about),
     )
@@ -176,17 +176,29 @@ def _foresee(path: Path, file: BinaryIO, engine: Engine, progress: Progress, sta
         False,
         encoder.totals.logical_bytes,
         stored,
-        _rows(encoder.segments, facts),
+        _rows(encoder.segments, facts, cut=encoder.segments_cut),
         time.monotonic() - started_s,
         engine.name,
     )
 
 
-def _rows(segments: list[list[Any]], facts: list[_FrameFacts]) -> list[Row]:
+def _tiled(segments: list[list[Any]], body_bytes: int, *, cut: bool) -> Iterator[list[Any]]:
+    """The table's rows, and one for each run of bytes between them. cut: nothing is known of what lies behind the last."""
+    end = 0
+    for row in segments:
+        if row[0] > end:
+            yield [end, row[0] - end, ElementType.BYTES.name, None, None]
+        yield row
+        end = row[0] + row[1]
+    if end < body_bytes and not cut:
+        yield [end, body_bytes - end, ElementType.BYTES.name, None, None]
+
+
+def _rows(segments: list[list[Any]], facts: list[_FrameFacts], *, cut: bool) -> list[Row]:
     """Share every frame's stored bytes among the segments that it holds, by their bytes in it."""
     rows: list[Row] = []
     at = 0
-    for start, length, element, name, shape in segments:
+    for start, length, element, name, shape in _tiled(segments, facts[-1].end if facts else 0, cut=cut):
         row = Row(name, str(element), shape, length)
         end = start + length
         while at < len(facts) and facts[at].end <= start:

@@ -27,8 +27,6 @@ from s4weights.codec.engines import Engine
 from s4weights.codec.errors import FormatError, MissingBase, S4WeightsError
 from s4weights.codec.types import BaseRange
 
-from .stored_bytes import FileBytes, StoredBytes
-
 SUFFIX: Final = ".s4w"
 _CHUNK_BYTES: Final = 1 << 20
 # Decoded frames of one container that are kept: those of a range are seldom read once only.
@@ -102,15 +100,55 @@ class PlainBody:
             raise S4WeightsError(f"{self.path}: changed while it was read")
 
 
-class ContainerBody:
-    """What a container was made of, frame by frame. bases: where those that it needs are looked for."""
+class Stored(Protocol):
+    """Stored bytes, read by range. Thread-safe."""
 
-    def __init__(self, path: Path, engine: Engine, bases: BaseFiles, stored: StoredBytes | None = None) -> None:
-        """stored: where the container is no file at path; then path is what messages call it."""
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        ...
+
+    def read(self, start: int, length: int) -> bytes:
+        """Raises: OSError."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+class StoredFile:
+    """A container in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self.size = os.fstat(self._file.fileno()).st_size
+
+    def read(self, start: int, length: int) -> bytes:
+        """See Stored."""
+        return os.pread(self._file.fileno(), length, start)
+
+    def close(self) -> None:
+        """See Stored."""
+        self._file.close()
+
+
+class BaseFinder(Protocol):
+    """Where the bases of a container are looked for."""
+
+    def read(self, bases: Sequence[BaseBody], needed: BaseRange, needing: Path) -> bytes:
+        """Bytes of another body that a frame of `needing` is predicted from. Raises: MissingBase, FormatError."""
+        ...
+
+
+class ContainerBody:
+    """What a container was made of, frame by frame. path: what messages name."""
+
+    def __init__(self, path: Path, stored: Stored, engine: Engine, bases: BaseFinder) -> None:
         self.path = path
-        self._source = stored or FileBytes(path)
+        self._stored_bytes = stored
         self._engine = engine
-        size = self._source.size
+        size = stored.size
         tail = read_tail(self._stored(max(0, size - TRAILER_BYTES), TRAILER_BYTES), object_bytes=size)
         end = size - tail.trailer.index_offset
         index = read_tail(self._stored(tail.trailer.index_offset, end), object_bytes=size).index
@@ -139,10 +177,10 @@ class ContainerBody:
 
     def close(self) -> None:
         """See Body; every frame was checked when it was decoded."""
-        self._source.close()
+        self._stored_bytes.close()
 
     def _stored(self, start: int, length: int) -> bytes:
-        return self._source.read(start, length)
+        return self._stored_bytes.read(start, length)
 
     def _read(self, start: int, length: int, *, may_be_twins: bool) -> bytes:
         spans = self._index.spans(start, length)
@@ -203,7 +241,9 @@ class BaseFiles:
         if path not in self._open:
             with path.open("rb") as file:
                 head = file.read(HEADER_BYTES)
-            self._open[path] = ContainerBody(path, self._engine, self) if is_container(head) else PlainBody(path)
+            self._open[path] = (
+                ContainerBody(path, StoredFile(path), self._engine, self) if is_container(head) else PlainBody(path)
+            )
         return self._open[path]
 
     def read(self, bases: Sequence[BaseBody], needed: BaseRange, needing: Path) -> bytes:

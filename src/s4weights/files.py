@@ -16,10 +16,13 @@ from typing import BinaryIO, Final
 
 from s4weights.codec.bases import FRAMES_AHEAD
 from s4weights.codec.container import TRAILER_BYTES, BaseBody, LogicalETag, read_bases
-from s4weights.codec.decode import iter_body, read_tail
+from s4weights.codec.decode import ReadBase, iter_body, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import Engine, choose_engine
-from s4weights.codec.types import Base, BaseRange, EncodedFrame, Frame, Kind, Level
+from s4weights.codec.errors import MissingBase
+from s4weights.codec.limits import SNIFF_BYTES
+from s4weights.codec.sniff import sniff
+from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame, Kind, Level
 
 from .bodies import BaseFiles
 from .frame_bases import FrameBases
@@ -118,7 +121,7 @@ def unpack_file(
         _new_file(target, source, force=force) as writing,
         closing(BaseFiles(bases, engine)) as others,
     ):
-        known = _read_bases(reading)
+        known = read_base_list(reading)
 
         def read_base(needed: BaseRange) -> bytes:
             if needed.reference.number:
@@ -144,6 +147,77 @@ def unpack_file(
         engine=engine.name,
         bases=tuple(base.key for base in known),
     )
+
+
+def restore_file(
+    reading: BinaryIO,
+    target: Path,
+    *,
+    name: str,
+    as_it_is: bool = False,
+    read_base: ReadBase | None = None,
+    engine: Engine | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Write the body where reading starts with a container, else the very bytes. target appears when it is whole.
+
+    name: of what is read, for messages. as_it_is: also a container stays one. read_base: gives the bytes of other bodies.
+    Raises: FormatError where a container is damaged; OSError, FileExistsError.
+    """
+    engine = engine or choose_engine()
+    started_s = time.monotonic()
+    head = b"" if as_it_is else reading.read(SNIFF_BYTES)
+    is_container = sniff(head, complete=True) is Kind.CONTAINER
+    source = _Counted(head, reading, progress)
+    written = frames = 0
+    with _new_file(target, None, force=force) as writing:
+
+        def read_any(needed: BaseRange) -> Buffer:
+            if needed.reference.number:
+                if read_base is None:
+                    raise MissingBase(f"{name}: expected {needed}, found no bases at all")
+                return read_base(needed)
+            writing.flush()
+            return os.pread(writing.fileno(), needed.length, needed.reference.start)
+
+        pieces = iter_body(source, engine, where=name, read_base=read_any) if is_container else source.chunks()
+        for piece in pieces:
+            writing.write(piece)
+            written += len(piece)
+            frames += is_container
+    return Report(
+        kind="container" if is_container else "copied",
+        logical_bytes=written,
+        stored_bytes=source.read_bytes,
+        frames=frames,
+        fallbacks=0,
+        seconds=time.monotonic() - started_s,
+        engine=engine.name if is_container else "none",
+        verified=is_container,
+    )
+
+
+class _Counted:
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO, progress: Progress | None) -> None:
+        self.read_bytes = 0
+        self._head = head
+        self._rest = rest
+        self._progress = progress
+
+    def read(self, size: int, /) -> bytes:
+        data = self._head[:size] or self._rest.read(size)
+        self._head = self._head[size:]
+        self.read_bytes += len(data)
+        if self._progress is not None:
+            self._progress(len(data))
+        return data
+
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def encode_all(
@@ -186,7 +260,7 @@ def encode_all(
             yield added(ahead.popleft().result())
 
 
-def _read_bases(source: BinaryIO) -> tuple[BaseBody, ...]:
+def read_base_list(source: BinaryIO) -> tuple[BaseBody, ...]:
     """Those that a container's index names, before its frames are read from the start. Raises: FormatError."""
     size = source.seek(0, os.SEEK_END)
     source.seek(max(0, size - TRAILER_BYTES))
@@ -212,9 +286,9 @@ def _chunks(source: BinaryIO, hash_update: Callable[[bytes], object], progress: 
 
 
 @contextmanager
-def _new_file(target: Path, source: Path, *, force: bool) -> Iterator[BinaryIO]:
+def _new_file(target: Path, source: Path | None, *, force: bool) -> Iterator[BinaryIO]:
     """A file that is at target when the block ends well, durable and whole, and nowhere when it does not."""
-    if target.exists() and target.samefile(source):
+    if source is not None and target.exists() and target.samefile(source):
         raise FileExistsError(f"{target} is the source itself: say where else to write")
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists: use --force to replace it")

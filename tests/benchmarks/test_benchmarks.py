@@ -95,6 +95,28 @@ def test_memory_is_measured_while_a_body_comes_back_identical():
     assert float(ratio) > 1.4
 
 
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_a_soak_compares_all_that_comes_back_and_leaves_nothing_open():
+    from soak import soak
+
+    rows, tally, _, faults = soak(0.15, 2, upload_age_s=3)
+    assert faults == []
+    assert [row[0] for row in rows] == ["RSS, MiB", "descriptors", "tasks", "state files", "open uploads"]
+    assert tally.done["put"]
+
+
+def test_a_soak_finds_what_grows_and_allows_what_stays():
+    from soak import MAY_GROW, grown
+
+    steady = [dict.fromkeys(MAY_GROW, 100.0 + number % 5) for number in range(50)]
+    assert grown(steady)[1] == []
+    leaking = [{**one, "descriptors": 100.0 + number} for number, one in enumerate(steady)]
+    rows, faults = grown(leaking)
+    assert faults == ["descriptors grew from 114 to 144"]
+    assert rows[1] == ["descriptors", "104", "114", "124", "134", "144", "149"]
+
+
 def test_a_section_of_the_results_is_replaced_and_the_others_stay(tmp_path, monkeypatch):
     import results
 

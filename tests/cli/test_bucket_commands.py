@@ -16,7 +16,7 @@ from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.objects.occupants import content
 from s4weights.proxy.upstream.directory import DirectoryUpstream
-from tests.proxy.objects.conftest import body
+from tests.proxy.objects.conftest import body, read_all
 from tests.proxy.objects.test_deltas import KEYS, Run
 
 BUCKET = "training"
@@ -43,9 +43,9 @@ def buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class _objects:
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, *, rebase: bool = True) -> None:
         self.upstream = DirectoryUpstream(root)
-        self.settings = Settings(upstream=str(root), state_dir=folder / "state")
+        self.settings = Settings(upstream=str(root), state_dir=folder / "state", rebase=rebase)
 
     async def __aenter__(self) -> Objects:
         await self.upstream.start()
@@ -144,3 +144,25 @@ def test_repack_makes_an_object_stand_alone(buckets: Path, capsys: pytest.Captur
 def test_a_target_without_a_bucket_is_refused(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "s3://"]) == 1
     assert "expected BUCKET" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", [BUCKET, f"{BUCKET}/run"])
+def test_a_bucket_copied_without_the_proxy_is_restored_with_its_bases(
+    buckets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """The first step is deleted and lives on among the hidden bases, where the whole bucket was copied."""
+    bodies: dict[str, bytes] = {}
+
+    async def read_and_delete() -> None:
+        async with _objects(buckets, tmp_path, rebase=False) as objects:
+            for key in KEYS[:2]:
+                bodies[key] = await read_all(objects, key)
+            if place == BUCKET:
+                await objects.delete(BUCKET, KEYS[0])
+                del bodies[KEYS[0]]
+
+    asyncio.run(read_and_delete())
+    assert main(["unpack", "-r", str(buckets / place), str(tmp_path / "back")]) == 0
+    for key, data in bodies.items():
+        assert (tmp_path / "back" / f"{BUCKET}/{key}".removeprefix(f"{place}/")).read_bytes() == data
+    assert not list((tmp_path / "back").rglob(".s4weights"))

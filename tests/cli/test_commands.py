@@ -168,7 +168,7 @@ def test_variables_of_a_kubernetes_service_are_none_of_ours(capsys, monkeypatch)
 
 def test_serve_needs_an_upstream(capsys):
     code, _, err = run(capsys, "serve")
-    assert code == 1
+    assert code == 78
     assert "upstream: expected" in err
 
 

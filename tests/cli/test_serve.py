@@ -50,11 +50,12 @@ def ready(process: subprocess.Popen[str]) -> tuple[str, int, int]:
 
 
 def test_serves_until_sigterm_and_logs_json_lines_without_secrets(serve):
-    process = serve(S4W_LOG_JSON="1")
+    process = serve(S4W_LOG_FORMAT="json")
     endpoint, _, health = ready(process)
     request = urllib.request.Request(f"{endpoint}/training/k?X-Amz-Signature-Not=1", data=b"data", method="PUT")
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert answer.status == 200
+        identity = answer.headers["x-amz-request-id"]
     with urllib.request.urlopen(f"{endpoint}/training/k?tool=1&X-Amz-Security-Token=hushhush", timeout=10) as answer:
         assert answer.read() == b"data"
     with urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=10) as answer:
@@ -63,7 +64,10 @@ def test_serves_until_sigterm_and_logs_json_lines_without_secrets(serve):
     rest, log = process.communicate(timeout=20)
     assert (process.returncode, rest) == (0, "")
     records = [json.loads(line) for line in log.splitlines()]
-    accesses = [json.loads(record["message"]) for record in records if record["logger"] == "s4weights.access"]
+    assert all({"time", "level", "logger", "request_id", "message"} <= record.keys() for record in records)
+    accesses = [record for record in records if record["logger"] == "s4weights.access"]
+    assert accesses[0]["request_id"] == identity != accesses[1]["request_id"]
+    assert (accesses[0]["bytes_in"], accesses[1]["bucket"]) == (4, "training")
     assert [(one["operation"], one["status"]) for one in accesses] == [("PutObject", 200), ("GetObject", 200)]
     assert "X-Amz-Security-Token=********" in accesses[1]["path"]
     assert "hushhush" not in log
@@ -103,8 +107,9 @@ def test_the_end_does_not_wait_for_a_silent_client(serve, tmp_path):
     ],
 )
 def test_refusals_to_start_are_named_without_a_traceback(serve, flags, text):
-    output, log = serve(*flags).communicate(timeout=20)
-    assert output == ""
+    process = serve(*flags)
+    output, log = process.communicate(timeout=20)
+    assert (process.returncode, output) == (78, "")
     assert text in log
     assert "Traceback" not in log
 
@@ -116,5 +121,20 @@ def test_a_port_that_is_taken_is_named(serve):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         process = serve("--listen", address)
         _, log = process.communicate(timeout=20)
-    assert process.returncode == 1
+    assert process.returncode == 78
     assert f"cannot listen on {address}: " in log
+
+
+def test_systemd_is_told(serve, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire:
+        wire.bind(str(tmp_path / "notify"))
+        wire.settimeout(20)
+        process = serve(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="150000")
+        endpoint, _, _ = ready(process)
+        assert wire.recv(4096).decode().startswith(f"READY=1\nSTATUS=S3 on {endpoint}, upstream ")
+        assert wire.recv(4096) == b"WATCHDOG=1"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        last = b""
+        while last != b"STOPPING=1\nSTATUS=stopping":
+            last = wire.recv(4096)

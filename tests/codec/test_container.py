@@ -210,6 +210,7 @@ def test_every_flipped_bit_of_an_index_is_found():
             parse_index(changed, trailer)
 
 
+@pytest.mark.case(40)
 def test_an_index_that_claims_gigabytes_allocates_nothing():
     data, trailer = index_and_trailer()
     claimed = data[:8] + (MAX_INDEX_BYTES + 1).to_bytes(8, "little") + data[16:]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 
 from s4weights.codec.frames import FrameCutter
-from s4weights.codec.limits import FRAME_BYTES, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
+from s4weights.codec.limits import FRAME_BYTES, MAX_GAP_BYTES, MIN_TENSOR_FRAME_BYTES, MIN_TYPED_BYTES
 from s4weights.codec.types import ElementType, Segment
 
 KIB = 1024
@@ -45,6 +47,66 @@ def cut(*runs: tuple[str, int], ends_at: int | None = None) -> list[tuple[str, i
 )
 def test_rules(runs, frames):
     assert cut(*runs) == frames
+
+
+SHORT = ("F32", MIN_TYPED_BYTES - 4)
+GAP = ("BYTES", MAX_GAP_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("runs", "frames"),
+    [
+        ([SHORT, GAP, SHORT, ("BYTES", 1)], [("F32", 2 * SHORT[1] + GAP[1]), ("BYTES", 1)]),
+        ([("BYTES", 100), *[("F32", KIB), GAP] * 4], [("BYTES", 100), ("F32", 4 * KIB + 3 * GAP[1]), GAP]),
+        ([*[("F32", KIB), GAP] * 7], [("F32", 7 * KIB + 6 * GAP[1]), GAP]),
+        ([*[("F32", KIB), GAP] * 3], [("BYTES", 3 * (KIB + GAP[1]))]),
+        ([SHORT, ("BYTES", MAX_GAP_BYTES + 4), SHORT], [("BYTES", 2 * SHORT[1] + MAX_GAP_BYTES + 4)]),
+        ([SHORT, ("BYTES", 6), SHORT], [("BYTES", 2 * SHORT[1] + 6)]),
+        ([SHORT, GAP, ("I32", SHORT[1])], [("BYTES", 2 * SHORT[1] + GAP[1])]),
+        ([SHORT, GAP, ("F32", 4 * KIB)], [("BYTES", SHORT[1] + GAP[1]), ("F32", 4 * KIB)]),
+        ([("F32", 4 * KIB), GAP, SHORT], [("F32", 4 * KIB), ("BYTES", GAP[1] + SHORT[1])]),
+    ],
+    ids=[
+        "two",
+        "four",
+        "seven",
+        "not enough",
+        "too far",
+        "out of step",
+        "another type",
+        "long enough",
+        "behind a long one",
+    ],
+)
+def test_short_runs_of_one_type_go_on_behind_a_few_bytes(runs, frames):
+    assert cut(*runs) == frames
+
+
+def test_gaps_are_the_same_however_the_bytes_arrive():
+    """Untyped segments end where what was fed ends; typed ones do not."""
+    body = bytes(range(251)) * 80
+    typed = [Segment(start, 900, ElementType.F32) for start in range(100, 18_000, 908)]
+
+    def fed_by(size: int) -> list[tuple[int, ElementType, bytes]]:
+        cutter, frames, covered, waiting = FrameCutter(), [], 0, deque(typed)
+        for at in range(0, len(body), size):
+            piece, segments = body[at : at + size], []
+            while covered < at + len(piece):
+                if waiting and waiting[0].start == covered:
+                    segments.append(waiting.popleft())
+                else:
+                    end = min(at + len(piece), waiting[0].start if waiting else len(body))
+                    segments.append(Segment(covered, end - covered))
+                covered = segments[-1].end
+            cutter.extend(segments)
+            frames += cutter.feed(piece)
+        frames += cutter.finish()
+        return [(frame.start, frame.element, bytes(frame.data)) for frame in frames]
+
+    whole = fed_by(len(body))
+    assert [element.name for _, element, _ in whole] == ["BYTES", "F32", "BYTES"]
+    for size in (1, 3, 7, 100, 905, 4_096):
+        assert fed_by(size) == whole
 
 
 def test_a_body_that_ends_within_an_element():

@@ -1,6 +1,6 @@
 """Write the inputs that the fuzzers of the kernels begin with: payloads of every mode, and frames to encode.
 
-Usage: python -m tests.fuzz.seeds FOLDER. The layout of an input is told in fuzz_payload.cpp and fuzz_round_trip.cpp.
+Usage: python -m tests.fuzz.seeds FOLDER. The layout of an input is told in the fuzzers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 
 from s4weights.codec.engines import NativeEngine
 from s4weights.codec.engines.interface import EncodedPayload
-from s4weights.codec.types import Base, BaseKind, ElementType, Grid, Layout, Level, Predictor, Reference
+from s4weights.codec.types import Base, BaseKind, ElementType, Grid, Layout, Level, Mode, Predictor, Reference
 from tests.codec.engines.bodies import moments
+from tests.codec.entropy import gdeflate_encoder
 
 # In the order of kElements in input.hpp.
 ELEMENTS = (
@@ -58,6 +59,10 @@ def payload_seeds() -> Iterator[tuple[str, bytes]]:
         for predictor in PREDICTORS.values():
             if predictor.needs_base and predictor.fits(element):
                 yield f"{element.name}-{predictor.name}", _from_base(code, element, predictor)
+    for name, plane in _pages():
+        stored = gdeflate_encoder.encode_plane(plane)
+        head = struct.pack("<BB", 0, 0) + (len(plane) - 1).to_bytes(3, "little")
+        yield f"gdeflate-{name}", head + struct.pack("<B3xI", Mode.GDEFLATE, len(stored)) + stored
 
 
 def made_base(size: int, source: bytes) -> bytes:
@@ -90,6 +95,15 @@ def _from_base(code: int, element: ElementType, predictor: Predictor) -> bytes:
     return _head(code, element, frame, coded) + bytes(coded.payload)
 
 
+def gdeflate_seeds() -> Iterator[tuple[str, bytes]]:
+    """Pages of every kind of block."""
+    for name, plane in _pages():
+        for kinds in ((0,), (1,), (2,), (2, 0, 1, 2)):
+            for longest in (0, 300, 70_000):
+                page = gdeflate_encoder.encode_page(plane, kinds=kinds, longest=longest)
+                yield f"{name}-{''.join(map(str, kinds))}-{longest}", struct.pack("<H", len(plane) - 1) + page
+
+
 def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
     """Frames of a few bytes, made longer by the fuzzer."""
     random = np.random.default_rng(0)
@@ -104,6 +118,14 @@ def round_trip_seeds() -> Iterator[tuple[str, bytes]]:
                     for bases in (0, _OFFERED_BASES):
                         head = struct.pack("<BB", code, effort | bases) + (n - 1).to_bytes(3, "little")
                         yield f"{element.name}-{made}-{level}-{n}-{bases}", head + grid + seed + bytes_of_frame
+
+
+def _pages() -> Iterator[tuple[str, bytes]]:
+    random = np.random.default_rng(0)
+    yield "skewed", random.geometric(0.3, 3_000).clip(0, 255).astype(np.uint8).tobytes()
+    yield "repeated", random.choice(np.array([3, 5, 6], np.uint8), 90).tobytes() * 30
+    yield "zeros", bytes(9_000)
+    yield "byte", b"x"
 
 
 def _frames(element: ElementType) -> Iterator[tuple[str, bytes, int]]:
@@ -122,7 +144,8 @@ def _frames(element: ElementType) -> Iterator[tuple[str, bytes, int]]:
 
 def write(folder: Path) -> None:
     """One folder a fuzzer."""
-    for fuzzer, seeds in (("payload", payload_seeds()), ("round_trip", round_trip_seeds())):
+    found = {"gdeflate": gdeflate_seeds(), "payload": payload_seeds(), "round_trip": round_trip_seeds()}
+    for fuzzer, seeds in found.items():
         (folder / fuzzer).mkdir(parents=True, exist_ok=True)
         for name, seed in seeds:
             (folder / fuzzer / name).write_bytes(seed)

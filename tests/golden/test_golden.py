@@ -32,6 +32,7 @@ def test_no_vector_is_missing():
     assert sorted(path.stem for path in FOLDER.glob("*.s4w")) == sorted(NAMES)
 
 
+@pytest.mark.case(37)
 @pytest.mark.parametrize("engine", [NativeEngine(), ReferenceEngine()], ids=lambda one: one.name)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_container_decodes(name, engine):

@@ -64,11 +64,13 @@ def bodies(exploits: dict[str, bytes]) -> list[bytes]:
     return [body for shape in shapes for body in shape]
 
 
+@pytest.mark.case(41)
 def test_all_come_back(exploits):
     for body in bodies(exploits):
         assert unpack(pack(body)[0]) == body
 
 
+@pytest.mark.case(39)
 def test_none_of_them_runs(exploits, tmp_path):
     paths = []
     for number, body in enumerate(bodies(exploits)):

@@ -119,6 +119,7 @@ def test_bodies_that_cost_nothing_more_than_their_size(name):
         assert time.process_time() - started < MAX_SECONDS
 
 
+@pytest.mark.case(40)
 @pytest.mark.parametrize("name", BODIES)
 def test_memory_is_a_bounded_multiple_of_the_body(name):
     body = BODIES[name]()[: 128 << 10]  # tracing is slow

@@ -23,6 +23,7 @@ ENGINES = [NativeEngine(), ReferenceEngine()]
 each_engine = pytest.mark.parametrize("engine", ENGINES, ids=lambda one: one.name)
 
 
+@pytest.mark.case(2)
 def test_storages_that_were_left_out_keep_their_place(tmp_path):
     """torch.serialization.skip_data writes no data, and CRCs of none [pytorch#137735]; the bytes are filled in later."""
     path = tmp_path / "skipped.pt"
@@ -35,6 +36,7 @@ def test_storages_that_were_left_out_keep_their_place(tmp_path):
     assert unpack(pack(bytes(body))[0]) == bytes(body)
 
 
+@pytest.mark.case(5)
 def test_tar_files_from_before_torch_0_1_8_are_bytes():
     """[pytorch#1263]: a tar of pickles and storages."""
     buffer = io.BytesIO()
@@ -54,6 +56,7 @@ def test_tar_files_from_before_torch_0_1_8_are_bytes():
     assert unpack(pack(body)[0]) == body
 
 
+@pytest.mark.case(9)
 @pytest.mark.parametrize("shape", [[0], [], [3, 0]])
 @pytest.mark.parametrize("save", [torch_zip, torch_legacy])
 def test_empty_and_scalar_tensors_make_no_empty_frame(shape, save):
@@ -74,6 +77,7 @@ def test_empty_and_scalar_tensors_make_no_empty_frame(shape, save):
     assert typed(encoder) == ({"e": ("F32", 4)} if offsets[1] else {})
 
 
+@pytest.mark.case(11)
 def test_one_storage_seen_as_several_tensors_is_one_segment():
     """Tied, viewed, transposed and complex views of one storage [safetensors#98, pytorch#58970]."""
     storage = torch.randn(60, 80)
@@ -96,6 +100,38 @@ def test_one_storage_seen_as_several_tensors_is_one_segment():
         assert unpack(pack(body)[0]) == body
 
 
+MIXED = {
+    "u32, u16": (torch.uint32, torch.uint16, ("U32", 19_200, (60, 80))),
+    "float8, u16": (torch.float8_e4m3fn, torch.uint16, ("F8_E4M3", 19_200, (60, 320))),
+}
+
+
+@pytest.mark.case(11)
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("save", [torch_zip, torch_legacy])
+def test_views_of_several_types_are_one_segment_of_the_first(name, save):
+    """Types that torch keeps in the tensor may share a storage; of those in the storage torch.save itself refuses it."""
+    first, second, expected = MIXED[name]
+    storage = torch.randn(60, 80)
+    body = save({"w": storage.view(first), "bits": storage.view(second)})
+    assert named(cut(body)) == {"w": expected}
+    assert unpack(pack(body)[0]) == body
+
+
+@pytest.mark.case(10, 11)
+def test_safetensors_of_several_types_in_one_place():
+    data = torch.randn(60, 80).numpy().tobytes()
+    header = {
+        "w": {"dtype": "F32", "shape": [60, 80], "data_offsets": [0, 19_200]},
+        "bits": {"dtype": "I32", "shape": [60, 80], "data_offsets": [0, 19_200]},
+        "half": {"dtype": "BF16", "shape": [60, 80], "data_offsets": [9_600, 19_200]},
+    }
+    body = safetensors_raw(header, data)
+    container, encoder = pack(body)
+    assert typed(encoder) == {"w": ("F32", 19_200)}
+    assert unpack(container) == body
+
+
 OBJECT_ARRAYS = [
     "py2-objarr.npy",
     "py2-objarr.npz",
@@ -106,6 +142,7 @@ OBJECT_ARRAYS = [
 ]
 
 
+@pytest.mark.case(12)
 @pytest.mark.parametrize("name", OBJECT_ARRAYS)
 def test_numpys_own_odd_arrays(name):
     """Arrays of objects are bytes and never unpickled."""
@@ -114,6 +151,7 @@ def test_numpys_own_odd_arrays(name):
     assert unpack(pack(body)[0]) == body
 
 
+@pytest.mark.case(35)
 @each_engine
 def test_a_wrong_byte_of_the_right_size_is_never_a_success(engine):
     """[huggingface_hub#3643, pytorch#28858]: torch.load would take every one of these."""
@@ -126,6 +164,7 @@ def test_a_wrong_byte_of_the_right_size_is_never_a_success(engine):
             unpack(bytes(changed), engine)
 
 
+@pytest.mark.case(36, 37)
 @each_engine
 @pytest.mark.parametrize("size", [0, 1, 7, 63, 64, 65, (64 << 10) - 1, 64 << 10, (64 << 10) + 1])
 def test_the_last_bytes_are_there(engine, size):
@@ -144,6 +183,7 @@ def test_the_last_bytes_are_there(engine, size):
             assert unpack(pack(body, engine)[0], engine) == body
 
 
+@pytest.mark.case(38)
 @each_engine
 def test_bools_that_are_neither_0_nor_1(engine):
     """A storage of bools may hold 2 or 255: no packing to one bit."""
@@ -155,6 +195,7 @@ def test_bools_that_are_neither_0_nor_1(engine):
         assert bytes([0, 1, 2, 255]) * 3_000 in unpack(container, engine)
 
 
+@pytest.mark.case(41)
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/../../data/0", "C:\\x", "data/\0/0"])
 def test_names_that_climb_are_text(name):
     """Names in archives never become paths: nothing but the container is written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from email.utils import parsedate_to_datetime
 
 import aiohttp
@@ -10,10 +10,14 @@ import aiohttp
 from s4weights.proxy.errors import UpstreamError
 from s4weights.proxy.upstream.protocol import ObjectBody, ObjectInfo
 
+from .body import read_body
+from .calls import Patience
 from .shapes import object_headers
 
 
-def read_answer(answer: aiohttp.ClientResponse, chunks: AsyncIterator[bytes], what: str) -> ObjectBody:
+def read_answer(
+    answer: aiohttp.ClientResponse, chunks: AsyncGenerator[bytes, None], what: str, patience: Patience
+) -> ObjectBody:
     """what: for messages. Raises: UpstreamError where the answer lacks what S3's has."""
     headers = {name.lower(): value for name, value in answer.headers.items()}
     try:
@@ -28,13 +32,4 @@ def read_answer(answer: aiohttp.ClientResponse, chunks: AsyncIterator[bytes], wh
     except (KeyError, ValueError) as error:
         answer.close()
         raise UpstreamError(f"{what}: expected content-length, etag and last-modified, found {error}") from error
-    return ObjectBody(info, _counted(chunks, length, what), length, answer.close)
-
-
-async def _counted(chunks: AsyncIterator[bytes], length: int, what: str) -> AsyncIterator[bytes]:
-    seen = 0
-    async for chunk in chunks:
-        seen += len(chunk)
-        yield chunk
-    if seen != length:
-        raise UpstreamError(f"{what}: expected {length} bytes, found {seen}")
+    return ObjectBody(info, read_body(chunks, length, what, patience), length, answer.close)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upstream
 
-from .faults import translated
+from .calls import Calls
 
 _log = logging.getLogger(__name__)
 
@@ -20,6 +20,7 @@ _AT_ONCE: Final = 8
 
 async def copy_in_parts(
     upstream: Upstream,
+    calls: Calls,
     client: Any,
     source: Mapping[str, str],
     target: tuple[str, str],
@@ -31,13 +32,14 @@ async def copy_in_parts(
     """Copy size bytes of source (botocore's CopySource) to target (bucket, key)."""
     bucket, key = target
     upload_id = await upstream.create_upload(bucket, key, headers)
-    calls = asyncio.Semaphore(_AT_ONCE)
+    at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def copy_part(number: int, first: int) -> Part:
         last = min(first + _PART_BYTES, size) - 1
-        async with calls:
-            with translated(f"UploadPartCopy {number} of {bucket}/{key}"):
-                answer = await client.upload_part_copy(
+        async with at_once:
+            answer = await calls.make(
+                f"UploadPartCopy {number} of {bucket}/{key}",
+                lambda: client.upload_part_copy(
                     Bucket=bucket,
                     Key=key,
                     UploadId=upload_id,
@@ -45,7 +47,9 @@ async def copy_in_parts(
                     CopySource=source,
                     CopySourceIfMatch=f'"{if_match}"',
                     CopySourceRange=f"bytes={first}-{last}",
-                )
+                ),
+                size=last + 1 - first,
+            )
         return Part(number, answer["CopyPartResult"]["ETag"].strip('"'), last + 1 - first)
 
     starts = range(0, size, _PART_BYTES)

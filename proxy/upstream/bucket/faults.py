@@ -8,6 +8,7 @@ from typing import Final
 
 import aiohttp
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, ParamValidationError
+from botocore.parsers import ResponseParserError
 
 from s4weights.proxy.errors import S3Error, UpstreamError
 
@@ -34,11 +35,12 @@ _OWN_CREDENTIALS: Final = frozenset(
 )
 # What an error's answer tells beside its document.
 _HEADERS: Final = frozenset({"allow", "retry-after", "x-amz-bucket-region", "x-amz-delete-marker", "x-amz-version-id"})
-# What the bucket says of bytes that are not those that were sent, or that were long in coming.
-CHANGED_ON_THE_WAY: Final = frozenset(
-    {"BadDigest", "RequestTimeout", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"}
-)
-_TRANSIENT: Final = frozenset({"InternalError", "SlowDown", "ServiceUnavailable", "503", "500", "RequestTimeout"})
+CHANGED_ON_THE_WAY: Final = frozenset({"BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"})
+# Of answers below 500: S3 saw too little of the request in time; other servers' word for SlowDown.
+_TRANSIENT: Final = frozenset({"RequestTimeout", "TooManyRequests", "429"})
+# Those credentials may be newer at the next try.
+_REFRESHED: Final = frozenset({"ExpiredToken", "TokenRefreshRequired"})
+_NOT_IMPLEMENTED: Final = 501
 
 
 @contextmanager
@@ -51,20 +53,29 @@ def translated(what: str) -> Iterator[None]:
         code = str(fields.pop("Code", "InternalError"))
         message = str(fields.pop("Message", "") or code)
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500))
-        if (code in _TRANSIENT and status >= 500) or code in _OWN_CREDENTIALS:
-            raise UpstreamError(f"{what}: the bucket answered {code}: {message}") from error
+        headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        fault = upstream_fault(what, status, code, message, headers)
+        if fault is not None:
+            raise fault from error
         raise S3Error(
             _BY_STATUS.get(code, code),
             message,
             status=status,
-            headers=error_headers(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})),
+            headers=error_headers(headers),
             **{k: str(v) for k, v in fields.items() if k.isalnum()},
         ) from error
     except ParamValidationError as error:
         # Found before anything was sent, so it would be found again: not a fault of the bucket.
         raise S3Error("InvalidArgument", f"{what}: {error}") from error
-    except (BotoCoreError, HTTPClientError, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        raise UpstreamError(f"{what}: {type(error).__name__}: {error}") from error
+    except (
+        BotoCoreError,
+        HTTPClientError,
+        ResponseParserError,
+        aiohttp.ClientError,
+        TimeoutError,
+        ConnectionError,
+    ) as error:
+        raise UpstreamError(f"{what}: {type(error).__name__}: {str(error) or 'no answer in time'}") from error
 
 
 def code_of_status(status: int) -> str:
@@ -72,11 +83,25 @@ def code_of_status(status: int) -> str:
     return _BY_STATUS.get(str(status), "InternalError")
 
 
+def upstream_fault(what: str, status: int, code: str, message: str, headers: Mapping[str, str]) -> UpstreamError | None:
+    """The fault that an answer stands for; None: it is an answer for the client."""
+    is_own = code in _OWN_CREDENTIALS
+    if (status < 500 or status == _NOT_IMPLEMENTED) and code not in _TRANSIENT and not is_own:
+        return None
+    return UpstreamError(
+        f"{what}: the bucket answered {status} {code}: {message}",
+        code="" if is_own else code,
+        retry_after_s=_retry_after_s(headers),
+        may_pass=not is_own or code in _REFRESHED,
+    )
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds alone: S3 and its like send no dates there."""
+    value = {name.lower(): value for name, value in headers.items()}.get("retry-after", "").strip()
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
+
+
 def error_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Those headers of an error's answer that a client is to see."""
     return {name.lower(): value for name, value in headers.items() if name.lower() in _HEADERS}
-
-
-def is_own_fault(code: str) -> bool:
-    """Whether the bucket refuses the proxy itself rather than what the client asks."""
-    return code in _OWN_CREDENTIALS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from s4weights.proxy.upstream.protocol import ByteRange, Conditions
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers
 
 
 def version(version_id: str | None) -> dict[str, str]:
@@ -31,3 +32,10 @@ def condition_headers(conditions: Conditions | None) -> dict[str, str]:
     """Conditions as headers."""
     names = {"IfMatch": "if-match", "IfNoneMatch": "if-none-match"}
     return {names[name]: value for name, value in condition_parameters(conditions).items()}
+
+
+def check_sendable(headers: Headers) -> None:
+    """Raises: S3Error InvalidArgument where a header cannot go on, as it cannot with an upload in parts."""
+    for name, value in headers.items():
+        if not value.isascii():
+            raise S3Error("InvalidArgument", f"{name}: expected ASCII, found {value!r}")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -19,40 +18,48 @@ from yarl import URL
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum
 
-from .faults import CHANGED_ON_THE_WAY, code_of_status, error_headers, is_own_fault
+from .calls import Calls, pause_s
+from .faults import CHANGED_ON_THE_WAY, code_of_status, error_headers, upstream_fault
 from .framing import framed, framed_bytes, trailer_headers
 from .signing import PAYLOAD_HASH, Signer
+from .watched import WatchedBody
 
-# Of one write to a socket; and what a connection reads ahead of who takes it.
-_CHUNK_BYTES: Final = 1 << 20
+# What a connection reads ahead of who takes it.
 _READ_AHEAD_BYTES: Final = 256 << 10
 _ERROR_BYTES: Final = 64 << 10
 _CONNECT_S: Final = 10.0
-# Of silence, not of the whole transfer: a checkpoint takes as long as it takes.
-_SILENCE_S: Final = 60.0
-_ATTEMPTS: Final = 4
-_PAUSE_S: Final = 0.1
+_FORWARD_ATTEMPTS: Final = 4
 _UNREACHABLE: Final = frozenset({500, 502, 503, 504})
 # Of that answer, and not of the one that the client is given.
 _OF_THE_ANSWER: Final = ("HostId", "RequestId", "Resource")
-_T = TypeVar("_T")
 
 
 class RawClient:
     """One pool of connections beside botocore's."""
 
     def __init__(
-        self, credentials: Any, region: str, endpoint: str, connections: int, *, regional: str | None = None
+        self,
+        calls: Calls,
+        credentials: Any,
+        region: str,
+        endpoint: str,
+        connections: int,
+        *,
+        regional: str | None = None,
     ) -> None:
         """See Signer."""
         self._signer = Signer(credentials, region, endpoint, regional)
+        self._circuit = calls.circuit
+        self._patience = calls.patience
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connections),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=calls.patience.silence_s),
             auto_decompress=False,
             read_bufsize=_READ_AHEAD_BYTES,
             skip_auto_headers={"User-Agent", "Accept", "Accept-Encoding", "Content-Type"},
         )
+        # aiohttp would send a PUT again over a new connection, with what is left of a body that it has begun.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -73,104 +80,89 @@ class RawClient:
 
         Raises: S3Error as the bucket answered; UpstreamError; and what the body raises.
         """
-        source = _Watched(body, length)
+        path = path_of(bucket, key)
+        source = WatchedBody(body, length, self._patience)
         if not length:
             # Nothing would ask the body for its end, where its checks are.
             await source.drain()
         chunks = source.chunks()
         if checksum is not None and (checksum.known or not length):
             headers = {**headers, checksum.header: checksum.value()}
-        elif checksum is not None and not isinstance(chunks, bytes):
+        elif checksum is not None:
             headers = {**headers, **trailer_headers(checksum.header, length, headers)}
             chunks, length = framed(chunks, length, checksum), framed_bytes(length, checksum.header)
         try:
-            async with await self._request(method, _path(bucket, key), query, headers, chunks, length) as answer:
+            async with source.bounded(), await self._request(method, path, query, headers, chunks, length) as answer:
                 if answer.status >= 300:
-                    raise await _error(answer)
+                    raise await _error(answer, source)
                 return {name.lower(): value for name, value in answer.headers.items()}
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             # aiohttp wraps what the body raised; the client's own fault must reach the client.
             if source.fault is not None:
                 raise source.fault from error
-            raise UpstreamError(f"{method} {bucket}/{key}: {type(error).__name__}: {error}") from error
+            raise _fault(f"{method} {bucket}/{key}", error) from error
 
-    async def send_whole(
-        self,
-        bucket: str,
-        key: str,
-        query: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        checksum: SentChecksum | None = None,
-    ) -> Mapping[str, str]:
-        """PUT bytes that may be sent again: where the bucket cannot be reached, or they arrived changed.
-
-        Raises: as `send`.
-        """
-        if checksum is None and self._signer.endpoint.startswith("http:"):
-            # Nothing else would tell the bucket that bytes changed on their way.
-            digest = await asyncio.to_thread(hashlib.sha256, body)
-            headers = {**headers, PAYLOAD_HASH: digest.hexdigest()}
-
-        async def send() -> Mapping[str, str]:
-            try:
-                return await self.send("PUT", bucket, key, query, headers, _slices(body), len(body), checksum)
-            except S3Error as error:
-                if error.code not in CHANGED_ON_THE_WAY:
-                    raise
-                raise UpstreamError(f"PUT {bucket}/{key}: what arrived is not what was sent: {error}") from error
-
-        return await _again(send)
+    async def with_payload_hash(self, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
+        """Where nothing else would tell the bucket that bytes changed on their way."""
+        if not self._signer.endpoint.startswith("http:"):
+            return headers
+        digest = await asyncio.to_thread(hashlib.sha256, body)
+        return {**headers, PAYLOAD_HASH: digest.hexdigest()}
 
     async def open(
         self, bucket: str, key: str, query: str, headers: Mapping[str, str]
-    ) -> tuple[aiohttp.ClientResponse, AsyncIterator[bytes]]:
+    ) -> tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]]:
         """GET an object: the head of the answer, and its bytes as they come. Raises: as `send`."""
-
-        async def ask() -> aiohttp.ClientResponse:
-            try:
-                answer = await self._request("GET", _path(bucket, key), query, headers, b"", 0)
-                if answer.status < 300:
-                    return answer
-                async with answer:
-                    raise await _error(answer)
-            except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-                raise UpstreamError(f"GET {bucket}/{key}: {type(error).__name__}: {error}") from error
-
-        answer = await _again(ask)
-        return answer, _chunks(answer)
+        try:
+            answer = await self._request("GET", path_of(bucket, key), query, headers, b"", 0)
+            if answer.status < 300:
+                return answer, _chunks(answer)
+            async with answer:
+                raise await _error(answer, None)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise _fault(f"GET {bucket}/{key}", error) from error
 
     async def forward(self, request: Forwarded) -> Forwarded:
         """Send a call as it is, and give its answer unread; again where it may be, and the bucket cannot be reached."""
         again = isinstance(request.body, bytes | None) and request.method != "POST"
-        for attempt in range(1, _ATTEMPTS + 1):
-            last = attempt == _ATTEMPTS or not again
+        for attempt in range(1, _FORWARD_ATTEMPTS + 1):
+            last = attempt == _FORWARD_ATTEMPTS or not again or self._circuit.is_open
+            fault: UpstreamError | None = None
             try:
                 answer = await self._forward_once(request)
-            except UpstreamError:
+            except UpstreamError as error:
+                self._circuit.failed(str(error))
                 if last:
                     raise
+                fault = error
             else:
-                if last or answer.status not in _UNREACHABLE:
+                if answer.status in _UNREACHABLE:
+                    fault = upstream_fault(request.path, answer.status, "", "", answer.headers)
+                    self._circuit.failed(f"{request.method} {fault}")
+                else:
+                    self._circuit.answered()
+                asked_s = fault.retry_after_s or 0.0 if fault is not None else 0.0
+                if last or fault is None or asked_s > self._patience.total_s:
                     return answer
                 if answer.release is not None:
                     answer.release()
-            await asyncio.sleep(_pause_s(attempt))
+            await asyncio.sleep(pause_s(attempt, fault))
         raise AssertionError("unreachable")
 
     async def _forward_once(self, request: Forwarded) -> Forwarded:
         length = request.length or 0
-        source = _Watched(request.body if request.body is not None else b"", length)
+        source = WatchedBody(request.body if request.body is not None else b"", length, self._patience)
         if not length:
             await source.drain()
         try:
-            answer = await self._request(
-                request.method, request.path, request.query, request.headers, source.chunks(), length
-            )
+            async with source.bounded():
+                answer = await self._request(
+                    request.method, request.path, request.query, request.headers, source.chunks(), length
+                )
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             if source.fault is not None:
                 raise source.fault from error
-            raise UpstreamError(f"{request.method} {request.path}: {type(error).__name__}: {error}") from error
+            raise _fault(f"{request.method} {request.path}", error) from error
         headers = {name.lower(): value for name, value in answer.headers.items()}
         known = headers.get("content-length")
         return Forwarded(
@@ -198,43 +190,17 @@ class RawClient:
         if not self._signer.is_elsewhere(path, answer.status, answer.headers):
             return answer
         answer.close()
-        if not isinstance(body, bytes):
+        if length:
             # It cannot be sent again from here; the next try will be right.
             raise UpstreamError(f"{method} {path}: the bucket is in another region")
         return await self._request(method, path, query, headers, body, length)
 
 
-class _Watched:
-    """Remembers what a body raised, and raises itself where it ends early: a server would wait for the rest."""
-
-    def __init__(self, body: Body, length: int) -> None:
-        self._body = body
-        self._length = length
-        self.fault: BaseException | None = None
-
-    def chunks(self) -> Body:
-        return self._body if isinstance(self._body, bytes) else self._iterate(self._body)
-
-    async def drain(self) -> None:
-        """Read a body of no bytes to its end. Raises: what the body raises."""
-        if not isinstance(self._body, bytes):
-            async for _ in self._iterate(self._body):
-                pass
-
-    async def _iterate(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        seen = 0
-        try:
-            async for chunk in body:
-                seen += len(chunk)
-                yield chunk
-            if seen != self._length:
-                raise S3Error("IncompleteBody", f"Expected {self._length} bytes, found {seen}.")
-        except Exception as error:
-            self.fault = error
-            raise
+def _fault(what: str, error: Exception) -> UpstreamError:
+    return UpstreamError(f"{what}: {type(error).__name__}: {str(error) or 'no answer in time'}")
 
 
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     try:
         # Pieces as they were read: others would be joined, and whoever takes these joins them once more.
         async for chunk, _ in answer.content.iter_chunks():
@@ -246,34 +212,12 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         answer.close()
 
 
-def _path(bucket: str, key: str) -> str:
+def path_of(bucket: str, key: str) -> str:
+    """As on the wire."""
     return f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
 
 
-async def _slices(body: bytes) -> AsyncIterator[bytes]:
-    """Without a copy: each slice is a view."""
-    view = memoryview(body)
-    for start in range(0, len(view), _CHUNK_BYTES):
-        yield view[start : start + _CHUNK_BYTES]  # type: ignore[misc]
-
-
-async def _again(call: Callable[[], Awaitable[_T]]) -> _T:
-    """Make a call that may be made again, with a pause that grows, where the bucket cannot be reached."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return await call()
-        except UpstreamError:
-            if attempt == _ATTEMPTS:
-                raise
-            await asyncio.sleep(_pause_s(attempt))
-    raise AssertionError("unreachable")
-
-
-def _pause_s(attempt: int) -> float:
-    return _PAUSE_S * float(2**attempt) * random.uniform(0.5, 1)  # noqa: S311 - jitter
-
-
-async def _error(answer: aiohttp.ClientResponse) -> Exception:
+async def _error(answer: aiohttp.ClientResponse, sent: WatchedBody | None) -> Exception:
     text = await answer.content.read(_ERROR_BYTES)
     try:
         root = ElementTree.fromstring(text)  # noqa: S314 - the bucket's own answer, bounded
@@ -283,10 +227,13 @@ async def _error(answer: aiohttp.ClientResponse) -> Exception:
     code, message = fields.pop("Code", ""), fields.pop("Message", "")
     for name in _OF_THE_ANSWER:
         fields.pop(name, None)
-    if answer.status >= 500 or is_own_fault(code):
-        return UpstreamError(
-            f"{answer.method} {answer.url.path}: the bucket answered {answer.status} {code}: {message}"
-        )
+    what = f"{answer.method} {answer.url.path}"
+    fault = upstream_fault(what, answer.status, code, message, answer.headers)
+    if fault is not None:
+        return fault
+    if code in CHANGED_ON_THE_WAY and sent is not None and sent.is_whole:
+        # What the client sent was compared here, so what the bucket got was changed behind us: the client may try again.
+        return UpstreamError(f"{what}: what arrived is not what was sent: {code}: {message}")
     return S3Error(
         code or code_of_status(answer.status),
         message or None,

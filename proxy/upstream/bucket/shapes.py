@@ -78,6 +78,15 @@ def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if name.lower() not in _NOT_OF_OBJECT}
 
 
+def write_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """What a client is told of a write: its version, its encryption, ..., but never checksums of the stored bytes."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.startswith("x-amz-") and not name.startswith(("x-amz-checksum-", "x-amz-request-id", "x-amz-id-2"))
+    }
+
+
 def http_date(moment: datetime) -> str:
     """As in a conditional header."""
     return format_datetime(moment.astimezone(UTC), usegmt=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -31,16 +31,20 @@ from s4weights.proxy.upstream.protocol import (
 )
 
 from .answers import read_answer
+from .body import no_body
+from .calls import Calls, Patience
+from .circuit import Circuit
 from .copying import copy_in_parts
-from .faults import translated
-from .page import list_page
-from .parameters import condition_headers, condition_parameters, range_header, version
+from .page import list_page, list_uploads
+from .parameters import check_sendable, condition_headers, condition_parameters, range_header, version
 from .raw import RawClient
-from .shapes import Shapes, answer_headers
+from .shapes import Shapes, answer_headers, write_headers
+from .timestamps import quick_session
 
 CONNECTIONS: Final = 64
 _AMAZON: Final = "https://s3.{}.amazonaws.com"
-# A readiness probe does not wait for botocore's retries.
+_CONNECT_S: Final = 10.0
+# A readiness probe does not wait as long as a call.
 _CHECK_S: Final = 5.0
 _LOCATED: Final = (
     '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
@@ -53,18 +57,22 @@ _MAX_COPY_BYTES: Final = 5 << 30
 class BucketUpstream:
     """region: of Amazon S3; endpoint: of any other server, spoken to in path style."""
 
-    def __init__(self, *, region: str | None = None, endpoint: str | None = None) -> None:
+    def __init__(
+        self, *, region: str | None = None, endpoint: str | None = None, patience: Patience | None = None
+    ) -> None:
+        self._calls = Calls(Circuit(), patience or Patience())
         self.name = f"s3 {endpoint or region}"
         self._region = region
         self._endpoint = endpoint
         self._stack = contextlib.AsyncExitStack()
         self._client: Any = None
+        self._patient_client: Any = None
         self._raw: RawClient
         self._shapes: Shapes
 
     async def start(self) -> None:
         """See Upstream."""
-        session = aioboto3.Session()
+        session = aioboto3.Session(botocore_session=quick_session())
         credentials = await session.get_credentials()
         if credentials is None:
             raise ConfigError(
@@ -73,22 +81,29 @@ class BucketUpstream:
         region = self._region or session.region_name or "us-east-1"
         config = AioConfig(
             region_name=region,
-            connect_timeout=10,
-            read_timeout=60,
+            connect_timeout=min(_CONNECT_S, self._calls.patience.silence_s),
+            read_timeout=self._calls.patience.silence_s,
             max_pool_connections=CONNECTIONS,
-            retries={"mode": "standard", "total_max_attempts": 5},
+            # Calls are repeated here (calls.py), where it is known that one was, and what the bucket asked for.
+            retries={"mode": "standard", "total_max_attempts": 1},
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
             # Users point AWS_ENDPOINT_URL at this proxy: its own calls must not come back to it.
             ignore_configured_endpoint_urls=True,
             s3={"addressing_style": "path" if self._endpoint else "auto", "payload_signing_enabled": False},
         )
-        client = session.client("s3", endpoint_url=self._endpoint, region_name=region, config=config)
-        self._client = await self._stack.enter_async_context(client)
+        # Two, because a client has one bound for silence: most calls are answered at once, some are work for the bucket.
+        patient = config.merge(AioConfig(read_timeout=self._calls.patience.long_silence_s))
+        self._client, self._patient_client = [
+            await self._stack.enter_async_context(
+                session.client("s3", endpoint_url=self._endpoint, region_name=region, config=one)
+            )
+            for one in (config, patient)
+        ]
         self._shapes = Shapes(self._client.meta.service_model)
         endpoint = self._endpoint or _AMAZON.format(region)
         regional = None if self._endpoint else _AMAZON
-        self._raw = RawClient(credentials, region, endpoint, CONNECTIONS, regional=regional)
+        self._raw = RawClient(self._calls, credentials, region, endpoint, CONNECTIONS, regional=regional)
         self._stack.push_async_callback(self._raw.close)
 
     async def close(self) -> None:
@@ -97,9 +112,12 @@ class BucketUpstream:
 
     async def check(self) -> None:
         """See Upstream."""
+        fault = self._calls.circuit.fault()
+        if fault:
+            raise UpstreamError(f"{self.name}: {fault}")
         try:
             async with asyncio.timeout(_CHECK_S):
-                await self.list_buckets()
+                await self._calls.once("ListBuckets", self._client.list_buckets)
         except S3Error:
             pass  # an answer, whatever it says
         except TimeoutError as error:
@@ -109,8 +127,7 @@ class BucketUpstream:
 
     async def list_buckets(self) -> Sequence[Bucket]:
         """See Upstream."""
-        with translated("ListBuckets"):
-            answer = await self._client.list_buckets()
+        answer = await self._calls.make("ListBuckets", self._client.list_buckets)
         return [Bucket(row["Name"], row["CreationDate"]) for row in answer.get("Buckets", [])]
 
     async def create_bucket(self, bucket: str, headers: Headers | None = None, document: bytes = b"") -> Headers:
@@ -118,18 +135,16 @@ class BucketUpstream:
         region = self._client.meta.region_name
         if not document and region != "us-east-1":
             document = _LOCATED.format(region).encode()
-        return await self._raw.send("PUT", bucket, "", "", headers or {}, document, len(document))
+        return await self._send(bucket, "", "", headers or {}, document, len(document))
 
     async def delete_bucket(self, bucket: str) -> None:
         """See Upstream."""
-        with translated(f"DeleteBucket {bucket}"):
-            await self._client.delete_bucket(Bucket=bucket)
+        await self._calls.make(f"DeleteBucket {bucket}", lambda: self._client.delete_bucket(Bucket=bucket))
 
     async def head_bucket(self, bucket: str) -> None:
         """See Upstream."""
         try:
-            with translated(f"HeadBucket {bucket}"):
-                await self._client.head_bucket(Bucket=bucket)
+            await self._calls.make(f"HeadBucket {bucket}", lambda: self._client.head_bucket(Bucket=bucket))
         except S3Error as error:
             raise S3Error("NoSuchBucket", BucketName=bucket) if error.status == 404 else error from None
 
@@ -146,6 +161,7 @@ class BucketUpstream:
     ) -> Listing:
         """See Upstream."""
         return await list_page(
+            self._calls,
             self._client,
             bucket,
             prefix=prefix,
@@ -163,8 +179,10 @@ class BucketUpstream:
     ) -> ObjectInfo:
         """See Upstream."""
         mode = {"ChecksumMode": "ENABLED"} if checksums else {}
-        with translated(f"HeadObject {bucket}/{key}"):
-            answer = await self._client.head_object(Bucket=bucket, Key=key, **version(version_id), **mode)
+        answer = await self._calls.make(
+            f"HeadObject {bucket}/{key}",
+            lambda: self._client.head_object(Bucket=bucket, Key=key, **version(version_id), **mode),
+        )
         return _info(answer, answer["ContentLength"])
 
     async def get(
@@ -179,20 +197,21 @@ class BucketUpstream:
         """See Upstream."""
         query = f"versionId={quote(version_id, safe='-._~')}" if version_id else ""
         headers = {**range_header(byte_range), **({"if-match": f'"{if_match}"'} if if_match else {})}
+        what = f"GetObject {bucket}/{key}"
         try:
-            answer, chunks = await self._raw.open(bucket, key, query, headers)
+            answer, chunks = await self._calls.make(what, lambda: self._raw.open(bucket, key, query, headers))
         except S3Error as error:
             if error.status != 416:
                 raise
             return await self._get_empty(bucket, key, version_id, error)
-        return read_answer(answer, chunks, f"GetObject {bucket}/{key}")
+        return read_answer(answer, chunks, what, self._calls.patience)
 
     async def _get_empty(self, bucket: str, key: str, version_id: str | None, error: S3Error) -> ObjectBody:
         """Every range of an empty object is unsatisfiable in S3; its headers are wanted all the same."""
         info = await self.head(bucket, key, version_id=version_id)
         if info.size:
             raise S3Error("InvalidRange", ActualObjectSize=str(info.size)) from error
-        return ObjectBody(info, _nothing(), 0)
+        return ObjectBody(info, no_body(), 0)
 
     async def put(
         self,
@@ -205,12 +224,32 @@ class BucketUpstream:
         checksum: SentChecksum | None = None,
     ) -> Stored:
         """See Upstream."""
-        sent = {**headers, **condition_headers(conditions)}
         if isinstance(body, bytes):
-            answer = await self._raw.send_whole(bucket, key, "", sent, body, checksum)
-        else:
-            answer = await self._raw.send("PUT", bucket, key, "", sent, body, length, checksum)
-        return Stored(answer["etag"].strip('"'), _write_headers(answer))
+            check_sendable(headers)
+        sent = {**headers, **condition_headers(conditions)}
+        answer = await self._send(bucket, key, "", sent, body, length, checksum)
+        return Stored(answer["etag"].strip('"'), write_headers(answer))
+
+    async def _send(
+        self,
+        bucket: str,
+        key: str,
+        query: str,
+        headers: Headers,
+        body: Body,
+        length: int,
+        checksum: SentChecksum | None = None,
+    ) -> Headers:
+        """A PUT, made again where the body is still there."""
+
+        def send() -> Awaitable[Headers]:
+            return self._raw.send("PUT", bucket, key, query, headers, body, length, checksum)
+
+        if isinstance(body, bytes):
+            if checksum is None:
+                headers = await self._raw.with_payload_hash(headers, body)
+            return await self._calls.make(f"PUT {bucket}/{key}", send, size=None)
+        return await self._calls.stream(send)
 
     async def copy(
         self,
@@ -228,9 +267,12 @@ class BucketUpstream:
         named = {"Bucket": source[0], "Key": source[1], **version(source_version_id)}
         if info.size > _MAX_COPY_BYTES:
             kept = headers if replace else {**info.headers, **headers}
-            return await copy_in_parts(self, self._client, named, target, kept, info.size, source_if_match, conditions)
-        with translated(f"CopyObject {target[0]}/{target[1]}"):
-            answer = await self._client.copy_object(
+            return await copy_in_parts(
+                self, self._calls, self._patient_client, named, target, kept, info.size, source_if_match, conditions
+            )
+        answer = await self._calls.make(
+            f"CopyObject {target[0]}/{target[1]}",
+            lambda: self._patient_client.copy_object(
                 Bucket=target[0],
                 Key=target[1],
                 CopySource=named,
@@ -238,11 +280,13 @@ class BucketUpstream:
                 MetadataDirective="REPLACE" if replace else "COPY",
                 **self._shapes.parameters("CopyObject", headers),
                 **condition_parameters(conditions),
-            )
+            ),
+            size=info.size,
+        )
         result = answer["CopyObjectResult"]
         return Stored(
             result["ETag"].strip('"'),
-            _write_headers(answer_headers(answer)),
+            write_headers(answer_headers(answer)),
             result.get("LastModified"),
             {header: result[name] for name, header in ELEMENTS.items() if name in result},
         )
@@ -258,24 +302,31 @@ class BucketUpstream:
     ) -> Headers:
         """See Upstream."""
         matched = {"IfMatch": conditions.if_match} if conditions and conditions.if_match else {}
-        with translated(f"DeleteObject {bucket}/{key}"):
-            answer = await self._client.delete_object(
+        answer = await self._calls.make(
+            f"DeleteObject {bucket}/{key}",
+            lambda: self._client.delete_object(
                 Bucket=bucket,
                 Key=key,
                 **version(version_id),
                 **matched,
                 **self._shapes.parameters("DeleteObject", headers or {}),
-            )
-        return _write_headers(answer_headers(answer))
+            ),
+        )
+        return write_headers(answer_headers(answer))
 
     # Multipart uploads
 
-    async def create_upload(self, bucket: str, key: str, headers: Headers) -> str:
+    async def create_upload(
+        self, bucket: str, key: str, headers: Headers, *, on_repeat: Callable[[], None] | None = None
+    ) -> str:
         """See Upstream."""
-        with translated(f"CreateMultipartUpload {bucket}/{key}"):
-            answer = await self._client.create_multipart_upload(
+        answer = await self._calls.make(
+            f"CreateMultipartUpload {bucket}/{key}",
+            lambda: self._client.create_multipart_upload(
                 Bucket=bucket, Key=key, **self._shapes.parameters("CreateMultipartUpload", headers)
-            )
+            ),
+            on_repeat=on_repeat,
+        )
         return str(answer["UploadId"])
 
     async def put_part(
@@ -290,10 +341,7 @@ class BucketUpstream:
     ) -> Part:
         """See Upstream."""
         query = f"partNumber={number}&uploadId={quote(upload_id, safe='-._~')}"
-        if isinstance(body, bytes):
-            answer = await self._raw.send_whole(bucket, key, query, {}, body, checksum)
-        else:
-            answer = await self._raw.send("PUT", bucket, key, query, {}, body, length, checksum)
+        answer = await self._send(bucket, key, query, {}, body, length, checksum)
         return Part(number, answer["etag"].strip('"'), length)
 
     async def complete_upload(
@@ -308,30 +356,36 @@ class BucketUpstream:
         """See Upstream."""
         listed = [{"PartNumber": part.number, "ETag": f'"{part.etag}"', **elements(part.checksums)} for part in parts]
         kind = {"ChecksumType": checksums["x-amz-checksum-type"]} if checksums else {}
-        with translated(f"CompleteMultipartUpload {bucket}/{key}"):
-            answer = await self._client.complete_multipart_upload(
+        answer = await self._calls.make(
+            f"CompleteMultipartUpload {bucket}/{key}",
+            lambda: self._patient_client.complete_multipart_upload(
                 Bucket=bucket,
                 Key=key,
                 UploadId=upload_id,
                 MultipartUpload={"Parts": listed},
                 **kind,
                 **condition_parameters(conditions),
-            )
-        return Stored(answer["ETag"].strip('"'), _write_headers(answer_headers(answer)))
+            ),
+            size=sum(part.size for part in parts),
+        )
+        return Stored(answer["ETag"].strip('"'), write_headers(answer_headers(answer)))
 
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
         """See Upstream."""
-        with translated(f"AbortMultipartUpload {bucket}/{key}"):
-            await self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+        await self._calls.make(
+            f"AbortMultipartUpload {bucket}/{key}",
+            lambda: self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id),
+        )
+
+    async def has_parts(self, bucket: str, key: str, upload_id: str) -> bool:
+        """See Upstream."""
+        asked = {"Bucket": bucket, "Key": key, "UploadId": upload_id, "MaxParts": 1}
+        answer = await self._calls.make(f"ListParts {bucket}/{key}", lambda: self._client.list_parts(**asked))
+        return bool(answer.get("Parts"))
 
     async def list_uploads(self, bucket: str, *, prefix: str = "") -> Sequence[Upload]:
         """See Upstream."""
-        found: list[Upload] = []
-        with translated(f"ListMultipartUploads {bucket}"):
-            pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix)
-            async for page in pages:
-                found += [Upload(row["Key"], row["UploadId"], row["Initiated"]) for row in page.get("Uploads", [])]
-        return found
+        return await list_uploads(self._calls, self._client, bucket, prefix)
 
     async def forward(self, request: Forwarded) -> Forwarded:
         """See Upstream."""
@@ -340,18 +394,3 @@ class BucketUpstream:
 
 def _info(answer: Any, size: int) -> ObjectInfo:
     return ObjectInfo(size, answer["ETag"].strip('"'), answer["LastModified"], answer_headers(answer))
-
-
-def _write_headers(headers: Headers) -> dict[str, str]:
-    """What a client is told of a write: its version, its encryption, ..., but never checksums of the stored bytes."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if name.startswith("x-amz-") and not name.startswith(("x-amz-checksum-", "x-amz-request-id", "x-amz-id-2"))
-    }
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    nothing: tuple[bytes, ...] = ()
-    for chunk in nothing:
-        yield chunk

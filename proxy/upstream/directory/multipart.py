@@ -103,6 +103,11 @@ class UploadFolder:
             raise S3Error("NoSuchUpload", UploadId=upload_id) from None
         shutil.rmtree(gone, ignore_errors=True)
 
+    def has_parts(self, bucket: str, key: str, upload_id: str) -> bool:
+        """Whether an upload got any part. Raises: S3Error NoSuchUpload."""
+        self._fields(bucket, key, upload_id)
+        return any(_PART.fullmatch(entry.name) for entry in (self._folder / upload_id).iterdir())
+
     def open_uploads(self, bucket: str, prefix: str) -> list[Upload]:
         """The open uploads of a bucket by key and age."""
         found = []

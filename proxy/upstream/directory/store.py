@@ -243,7 +243,9 @@ class DirectoryUpstream:
 
     # Multipart uploads
 
-    async def create_upload(self, bucket: str, key: str, headers: Headers) -> str:
+    async def create_upload(
+        self, bucket: str, key: str, headers: Headers, *, on_repeat: Callable[[], None] | None = None
+    ) -> str:
         """See Upstream."""
         self._files(bucket)
         _refuse_customer_key(headers)
@@ -294,6 +296,10 @@ class DirectoryUpstream:
     async def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
         """See Upstream."""
         await self._run(lambda: self._uploads.drop(bucket, key, upload_id))
+
+    async def has_parts(self, bucket: str, key: str, upload_id: str) -> bool:
+        """See Upstream."""
+        return await self._run(lambda: self._uploads.has_parts(bucket, key, upload_id))
 
     async def list_uploads(self, bucket: str, *, prefix: str = "") -> Sequence[Upload]:
         """See Upstream."""

@@ -10,22 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from s4weights.bodies import BaseFiles, ContainerBody
+from s4weights.bodies import BaseFiles, ContainerBody, Stored
 from s4weights.codec.container import FrameSpan
 from s4weights.codec.engines import choose_engine
-from s4weights.stored_bytes import StoredBytes
 
 # As much as a frame: small reads in a row decode each one once.
 _BUFFER_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def open_body(stored: StoredBytes, where: Path, bases: BaseFiles, threads: int = 0) -> Iterator[BinaryIO]:
+def open_body(stored: Stored, where: Path, bases: BaseFiles, threads: int = 0) -> Iterator[BinaryIO]:
     """The body of a container. where: what messages call it, and beside which its bases are looked for.
 
     Raises: FormatError, MissingBase, OSError, also in place of what a reader in C++ made of them.
     """
-    body = ContainerBody(where, choose_engine(), bases, stored)
+    body = ContainerBody(where, stored, choose_engine(), bases)
     raw = _ContainerFile(body, threads or os.cpu_count() or 1)
     try:
         with io.BufferedReader(raw, _BUFFER_BYTES) as file:
@@ -36,7 +35,7 @@ def open_body(stored: StoredBytes, where: Path, bases: BaseFiles, threads: int =
         raise
 
 
-def open_plain(stored: StoredBytes) -> BinaryIO:
+def open_plain(stored: Stored) -> BinaryIO:
     """Stored bytes that are the body."""
     return cast(BinaryIO, io.BufferedReader(_PlainFile(stored), _BUFFER_BYTES))
 
@@ -112,7 +111,7 @@ class _ContainerFile(RandomFile):
 
 
 class _PlainFile(RandomFile):
-    def __init__(self, stored: StoredBytes) -> None:
+    def __init__(self, stored: Stored) -> None:
         super().__init__(stored.size)
         self._stored = stored
 

@@ -9,16 +9,16 @@ from typing import Any, BinaryIO
 
 import torch
 
-from s4weights.bodies import BaseFiles, is_container
+from s4weights.bodies import BaseFiles, Stored, StoredFile, is_container
 from s4weights.codec.container import HEADER_BYTES
 from s4weights.codec.engines import choose_engine
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Kind
-from s4weights.stored_bytes import FileBytes, ObjectBytes, StoredBytes
 
 from .body_reader import open_body, open_plain
+from .object_bytes import ObjectBytes
 from .s3 import S3Bytes, open_client
 from .targets import Named, S3Uri, Target, parse_target
 
@@ -71,9 +71,9 @@ def _load(body: BinaryIO, kind: Kind | None, options: dict[str, Any]) -> Any:
     return tensors if place is None else {name: tensor.to(place) for name, tensor in tensors.items()}
 
 
-def _open(place: Path | S3Uri | BinaryIO, endpoint: str | None) -> StoredBytes:
+def _open(place: Path | S3Uri | BinaryIO, endpoint: str | None) -> Stored:
     if isinstance(place, Path):
-        return FileBytes(place)
+        return StoredFile(place)
     if isinstance(place, S3Uri):
         return S3Bytes(open_client(endpoint), place)
     return ObjectBytes(place)

@@ -110,7 +110,7 @@ _PART_CHECKSUMS: Final = frozenset({"ChecksumCRC32", "ChecksumCRC32C", "Checksum
 
 
 class S3Bytes:
-    """One version of an object, in blocks; the next block is asked for while one is used. See StoredBytes."""
+    """One version of an object, in blocks; the next block is asked for while one is used. See Stored."""
 
     def __init__(self, client: Any, uri: S3Uri) -> None:
         """Raises: FileNotFoundError; botocore's ClientError."""
@@ -131,7 +131,7 @@ class S3Bytes:
         self._lock = Lock()
 
     def read(self, start: int, length: int) -> bytes:
-        """See StoredBytes. Raises: ClientError, PreconditionFailed where the object was replaced since it was opened."""
+        """See Stored. Raises: ClientError, PreconditionFailed where the object was replaced since it was opened."""
         end = min(start + length, self.size)
         if start >= end:
             return b""
@@ -144,7 +144,7 @@ class S3Bytes:
         )
 
     def close(self) -> None:
-        """See StoredBytes."""
+        """See Stored."""
         self._pool.shutdown(cancel_futures=True)
         self._blocks.clear()
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from s4weights.codec.allocator import keep_freed_memory
-from s4weights.codec.errors import S4WeightsError
+from s4weights.codec.errors import ConfigError, S4WeightsError
 from s4weights.version import __version__
 
 _COMMANDS: Final = (
@@ -23,10 +23,13 @@ _COMMANDS: Final = (
     "explain",
     "gc",
     "repack",
+    "selftest",
     "config",
 )
+# EX_CONFIG of sysexits.h tells a supervisor that to start again changes nothing.
+_EXIT_CONFIG: Final = 78
 _EPILOG: Final = """\
-exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage
+exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage; 78 `serve` cannot use a setting
 """
 
 
@@ -48,6 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (S4WeightsError, OSError) as error:
         sys.stderr.write(f"s4weights {options.command}: {error}\n")
-        return 1
+        return _EXIT_CONFIG if options.command == "serve" and isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         return 130

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import logging
 import signal
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from s4weights.codec.errors import ConfigError
@@ -46,11 +43,12 @@ def run(options: argparse.Namespace) -> int:
         import uvloop
 
         from s4weights.proxy.config import load_settings
+        from s4weights.proxy.logs import set_up_logging
     except ImportError as error:
         raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
     settings = load_settings(given_flags(options)).settings
     settings = replace(settings, state_dir=settings.state_dir.expanduser())
-    _set_up_logging(settings.log_level, as_json=settings.log_json)
+    set_up_logging(settings.log_level, settings.log_format)
     uvloop.run(_serve(settings))
     return 0
 
@@ -73,27 +71,3 @@ async def _serve(settings: Any) -> None:
         )
         sys.stdout.flush()
     await service
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields)
-
-
-def _set_up_logging(level: str, *, as_json: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-    )
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # botocore's debug log holds signatures.
-    for name in ("botocore", "aiobotocore", "boto3", "aioboto3"):
-        logging.getLogger(name).setLevel(logging.WARNING)

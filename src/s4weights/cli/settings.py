@@ -11,6 +11,8 @@ _FLAGS: Final = (
     ("--listen", "listen", "HOST:PORT", "where S3 is spoken (127.0.0.1:9000)"),
     ("--health", "health", "HOST:PORT", "where /healthz, /readyz, /metrics and /status answer (127.0.0.1:8080)"),
     ("--state", "state_dir", "DIR", "spilled parts and the journal, one proxy a directory (~/.local/state/s4weights)"),
+    ("--tls-cert", "tls_cert", "FILE", "a PEM chain: speak TLS; read again as it changes"),
+    ("--tls-key", "tls_key", "FILE", "its private key"),
     ("--domain", "domain", "DOMAIN", "bases of virtual-host style names, separated by commas"),
     ("--mode", "mode", "MODE", "auto, or passthrough: store new bodies as they come"),
     ("--engine", "engine", "ENGINE", "auto, native or reference"),
@@ -18,6 +20,7 @@ _FLAGS: Final = (
     ("--threads", "threads", "N", "codec threads (0: one a processor)"),
     ("--memory", "memory_bytes", "BYTES", "what all bodies in flight may hold together (768MiB)"),
     ("--log-level", "log_level", "LEVEL", "DEBUG, INFO, WARNING or ERROR"),
+    ("--log-format", "log_format", "FORMAT", "text, or json: one object a line"),
     ("--config", "config", "FILE", "a TOML file of settings, by their names in `s4weights config`"),
 )
 

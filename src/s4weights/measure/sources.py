@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +25,14 @@ class Source(Protocol):
         ...
 
 
+class KeptSource(Source, Protocol):
+    """One that lies somewhere."""
+
+    def metadata(self) -> Mapping[str, str]:
+        """What is kept beside it, by name in lower case."""
+        ...
+
+
 class FileSource:
     """A file on this machine."""
 
@@ -40,6 +48,10 @@ class FileSource:
             file.seek(start)
             data = file.read(length)
         return _counted(self, data, start, length)
+
+    def metadata(self) -> Mapping[str, str]:
+        """See KeptSource."""
+        return {}
 
 
 class ObjectSource:
@@ -61,8 +73,14 @@ class ObjectSource:
             data = answer["Body"].read()
         return _counted(self, data, start, length)
 
+    def metadata(self) -> Mapping[str, str]:
+        """See KeptSource."""
+        with _s3_faults(self.name):
+            answer = self._client.head_object(**self._place)
+        return {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
 
-def open_sources(place: str) -> list[Source]:
+
+def open_sources(place: str) -> Sequence[KeptSource]:
     """Every body at a place, in order of their names: one file, the files below a folder, the objects below a prefix.
 
     Raises: OSError where nothing is there; ConfigError without boto3.
@@ -104,8 +122,8 @@ def _client(place: str) -> Any:
         return boto3.client("s3")
 
 
-def _list_objects(client: Any, bucket: str, prefix: str) -> list[Source]:
-    found: list[Source] = []
+def _list_objects(client: Any, bucket: str, prefix: str) -> list[KeptSource]:
+    found: list[KeptSource] = []
     with _s3_faults(f"{_SCHEME}{bucket}/{prefix}"):
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
             for row in page.get("Contents", []):

@@ -72,6 +72,24 @@ def test_a_narrow_table_leaves_one_in_512_out():
     assert len(lengths_of({**bell, 0: allowed + 1})) == 32
 
 
+@pytest.mark.parametrize(
+    ("counts", "first", "places"),
+    [
+        ({0: 9, 100: 5, 130: 5}, 0, 131),
+        ({0: 9, 150: 5, 180: 5}, 150, 107),
+        ({0: 9, 64: 9, 128: 9, 192: 9}, 0, 193),
+        (dict.fromkeys(range(256), 9), 0, 256),
+    ],
+    ids=["from zero", "over the end", "the first of equals", "all"],
+)
+def test_a_wide_table_begins_and_ends_with_a_symbol(counts, first, places):
+    table = np.zeros(256, dtype=np.int64)
+    table[list(counts)] = list(counts.values())
+    code = huffman_code.fit(Sample(table, 10**6))
+    assert code is not None
+    assert (code.first, len(code.lengths)) == (first, places)
+
+
 @pytest.mark.parametrize("counts", [{5: 9}, {5: 10_000, 200: 1}], ids=["one symbol", "one in the window"])
 def test_fewer_than_two_codes_are_no_code(counts):
     table = np.zeros(256, dtype=np.int64)

@@ -112,6 +112,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.case(40)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_tables_end_the_typed_part(name):
     body = HOSTILE[name] + bytes(200_000)

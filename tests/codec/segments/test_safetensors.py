@@ -57,6 +57,7 @@ ODD = {
 }
 
 
+@pytest.mark.case(10)
 @pytest.mark.parametrize("name", ODD)
 def test_odd_headers(name):
     header, expected = ODD[name]
@@ -78,6 +79,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.case(10)
 @pytest.mark.parametrize("name", TEXTS)
 def test_odd_texts(name):
     text, tensors = TEXTS[name]
@@ -87,6 +89,7 @@ def test_odd_texts(name):
     assert len(typed(encoder)) == tensors
 
 
+@pytest.mark.case(40)
 @pytest.mark.parametrize("length", [0, 1, (128 << 20) + 1, 1 << 63, (1 << 64) - 1])
 def test_header_lengths_that_cannot_be(length):
     body = length.to_bytes(8, "little") + b"{}" + DATA

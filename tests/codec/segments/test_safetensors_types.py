@@ -45,6 +45,7 @@ TYPES = {
 }
 
 
+@pytest.mark.case(8)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_every_type_that_torch_saves(tmp_path, dtype):
     element, pair = TYPES[dtype]
@@ -66,6 +67,7 @@ PACKED = {
 }
 
 
+@pytest.mark.case(8)
 @pytest.mark.parametrize("name", PACKED)
 def test_packed_types_are_bytes_of_their_rows(name):
     bits, shape, ours = PACKED[name]
@@ -77,6 +79,7 @@ def test_packed_types_are_bytes_of_their_rows(name):
     assert unpack(pack(body)[0]) == body
 
 
+@pytest.mark.case(8)
 def test_float4_as_torch_saves_it():
     tensor = torch.arange(60, dtype=torch.uint8).view(torch.float4_e2m1fn_x2).view(3, 20)
     assert named(cut(save({"t": tensor}))) == {"t": ("U8", 60, (3, 20))}

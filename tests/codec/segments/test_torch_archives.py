@@ -42,6 +42,7 @@ def distcp(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(Path(folder).glob("*.distcp")))
 
 
+@pytest.mark.case(1)
 def test_every_tensor_of_a_distcp_is_typed(distcp):
     container, encoder = pack(distcp)
     assert runs(encoder) == {("BF16", 18_000): 5, ("F32", 12_000): 1}
@@ -94,6 +95,7 @@ def test_records_with_known_sizes_are_stepped_over_however_long():
     assert unpack(container) == buffer.getvalue()
 
 
+@pytest.mark.case(8)
 @pytest.mark.parametrize(
     ("dtype", "element", "width"),
     [

@@ -58,6 +58,7 @@ def test_every_protocol(protocol):
     assert named(cut(body)) == {"a": ("F32", 4_800, (30, 40))}
 
 
+@pytest.mark.case(4)
 def test_several_saves_in_one_file():
     first, second = torch_legacy({"a": torch.randn(9)}), torch_legacy({"b": torch.randn(5).half(), "c": 1})
     body = first + second + torch_legacy({"none": 1}) + first + b"and more"
@@ -65,6 +66,7 @@ def test_several_saves_in_one_file():
     assert typed_bytes(cut(body)) == 36 + 10 + 36
 
 
+@pytest.mark.case(4)
 def test_storages_are_matched_by_the_order_of_the_keys():
     """Keys are addresses: their order in the file is that of the last pickle, not of the object."""
     state = {f"t{number}": torch.full((number + 1,), float(number)) for number in range(30)}

@@ -52,6 +52,7 @@ def test_the_tensors_types_are_found_by_their_content():
     assert typed_bytes(segments) < (1 + 1 / 16) * tensors + 8_192  # the last block reaches beyond its tensor
 
 
+@pytest.mark.case(3)
 def test_the_whole_of_it_comes_back_and_is_smaller():
     body = torch_script(400)
     container, _ = pack(body)
@@ -91,6 +92,7 @@ BETWEEN = {
 }
 
 
+@pytest.mark.case(3)
 @pytest.mark.parametrize("one_way", [False, True], ids=["lengths in front", "descriptors"])
 @pytest.mark.parametrize("between", BETWEEN)
 def test_storages_behind_other_entries_keep_their_types(between, one_way):
@@ -117,6 +119,7 @@ def zip64(name: bytes, data: bytes) -> bytes:
     return head + name + extra + data
 
 
+@pytest.mark.case(7)
 def test_lengths_in_zip64_fields():
     original = torch_zip({"a": torch.ones(50, 60), "b": torch.randn(900).bfloat16()})
     with zipfile.ZipFile(io.BytesIO(original)) as read:
@@ -143,6 +146,7 @@ class Feeding:
         pass
 
 
+@pytest.mark.case(7)
 @pytest.mark.slow
 def test_storages_of_more_than_4_gib():
     """As torch writes them: zip64 descriptors, and headers that say where they are."""

@@ -54,6 +54,7 @@ class _patched:
         setattr(config, setting, value)
 
 
+@pytest.mark.case(6)
 @pytest.mark.parametrize("alignment", [64, 4096, 16384])
 def test_any_storage_alignment(alignment):
     body = save_with("storage_alignment", alignment, weights())
@@ -62,6 +63,7 @@ def test_any_storage_alignment(alignment):
     assert unpack(container) == body
 
 
+@pytest.mark.case(2)
 def test_files_without_crcs():
     torch.serialization.set_crc32_options(False)
     try:
@@ -73,6 +75,7 @@ def test_files_without_crcs():
     assert unpack(container) == body
 
 
+@pytest.mark.case(6)
 @pytest.mark.parametrize("name", ["epoch=3-step=400.ckpt", "ü.pt", "model"])
 def test_the_root_is_named_after_the_file(tmp_path, name):
     torch.save(weights(), tmp_path / name)
@@ -89,6 +92,7 @@ def test_a_module_is_read_as_opcodes_and_never_built():
     assert unpack(container) == body
 
 
+@pytest.mark.case(11)
 def test_big_endian_storages_have_planes_that_are_not_rotated():
     floats = torch.randn(30_000)
     swapped = torch.from_numpy(floats.numpy().byteswap())

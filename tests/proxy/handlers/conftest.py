@@ -114,16 +114,21 @@ class Service:
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
+def service_settings() -> dict[str, Any]:
+    """Settings of a test's own: parametrize it."""
+    return {}
+
+
+@pytest.fixture
+async def service(tmp_path: Path, service_settings: dict[str, Any]) -> AsyncIterator[Service]:
     (tmp_path / "buckets" / BUCKET).mkdir(parents=True)
     settings = Settings(
         upstream=str(tmp_path / "buckets"),
         state_dir=tmp_path / "state",
         listen="127.0.0.1:0",
         health="127.0.0.1:0",
-        access_key=ACCESS_KEY,
-        secret_key=SECRET_KEY,
         domain=("s3.test",),
+        **{"access_key": ACCESS_KEY, "secret_key": SECRET_KEY, **service_settings},
     )
     async with running(settings) as one:
         yield Service(one, tmp_path / "buckets")

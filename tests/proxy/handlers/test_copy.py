@@ -13,6 +13,7 @@ from s4weights.proxy.config import Settings
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.handlers.copy_object import copy_object
+from s4weights.proxy.handlers.forward import forwarded
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
@@ -47,11 +48,14 @@ async def objects(tmp_path: Path) -> AsyncIterator[Objects]:
     await upstream.close()
 
 
-async def copy(objects: Objects, source: str = f"{BUCKET}/source", **headers: str) -> None:
-    sent = {"x-amz-copy-source": quote(source), **{name.replace("_", "-"): value for name, value in headers.items()}}
+def context_of(objects: Objects, source: str, **headers: str) -> Context:
+    sent = {"x-amz-copy-source": source, **{name.replace("_", "-"): value for name, value in headers.items()}}
     request = make_mocked_request("PUT", f"/{BUCKET}/copy", headers=sent)
-    context = Context(request, objects, BUCKET, "copy", f"/{BUCKET}/copy", "", sent, {})
-    assert (await copy_object(context)).status == 200
+    return Context(request, objects, BUCKET, "copy", f"/{BUCKET}/copy", "", sent, {})
+
+
+async def copy(objects: Objects, source: str = quote(f"{BUCKET}/source"), **headers: str) -> None:
+    assert (await copy_object(context_of(objects, source, **headers))).status == 200
 
 
 async def test_a_source_that_is_overwritten_is_looked_up_again(objects):
@@ -69,3 +73,15 @@ async def test_but_not_for_ever_nor_against_the_clients_own_condition(objects):
     with pytest.raises(S3Error, match="PreconditionFailed"):
         await copy(objects, if_none_match="*")
     assert await read_all(objects, "copy") == b"there"
+
+
+@pytest.mark.parametrize(("sent", "key"), [("my+file", "my file"), ("my%20file", "my file"), ("my%2Bfile", "my+file")])
+async def test_a_plus_in_a_copy_source_is_a_blank(objects, sent, key):
+    await objects.put(BUCKET, key, body(key.encode()), len(key), {})
+    await copy(objects, f"{BUCKET}/{sent}")
+    assert await read_all(objects, "copy") == key.encode()
+
+
+async def test_a_copy_source_is_passed_on_as_it_was_read(objects):
+    context = context_of(objects, f"{BUCKET}/my+file%2B?versionId=a+b")
+    assert forwarded(context, b"").headers["x-amz-copy-source"] == f"{BUCKET}/my%20file%2B?versionId=a+b"

@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from botocore.exceptions import ClientError
 
+from s4weights.proxy.logs import TextFormatter
+
 from .conftest import BUCKET
 
 
@@ -109,8 +111,9 @@ async def test_a_fault_of_our_own_is_an_internal_error_with_its_id_in_the_log(se
         raise RuntimeError("a fault")
 
     monkeypatch.setattr("s4weights.proxy.objects.objects.Objects.resolve", broken)
+    caplog.handler.setFormatter(TextFormatter())
     headers = service.signed("GET", f"/{BUCKET}/k")
     status, answer, body = await service.send("GET", f"/{BUCKET}/k", headers)
     assert (status, ElementTree.fromstring(body).findtext("Code")) == (500, "InternalError")
     assert b"a fault" not in body
-    assert any(answer["x-amz-request-id"] in record.message and record.exc_info for record in caplog.records)
+    assert f"[{answer['x-amz-request-id']}] GetObject failed\nTraceback" in caplog.text

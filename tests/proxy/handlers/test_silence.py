@@ -9,15 +9,13 @@ import time
 
 import pytest
 
-from s4weights.proxy import limits
-
 from .conftest import BUCKET
 
 MIB = 1 << 20
 
 
-async def test_a_client_that_stops_sending_is_told_so(service, monkeypatch):
-    monkeypatch.setattr(limits, "BODY_SILENCE_S", 0.3)
+@pytest.mark.parametrize("service_settings", [{"body_timeout_s": 0.3}])
+async def test_a_client_that_stops_sending_is_told_so(service):
     path = f"/{BUCKET}/k"
     headers = {**service.signed("PUT", path), "content-length": "1000"}
     status, _, document = await service.send("PUT", path, headers, b"x" * 999)
@@ -25,8 +23,8 @@ async def test_a_client_that_stops_sending_is_told_so(service, monkeypatch):
     assert service.stored() == []
 
 
-async def test_a_slow_client_that_goes_on_is_not(service, monkeypatch):
-    monkeypatch.setattr(limits, "BODY_SILENCE_S", 1.0)
+@pytest.mark.parametrize("service_settings", [{"body_timeout_s": 1.0}])
+async def test_a_slow_client_that_goes_on_is_not(service):
     path = service.presigned("PUT", f"/{BUCKET}/k")
 
     def send_slowly() -> bytes:
@@ -43,8 +41,8 @@ async def test_a_slow_client_that_goes_on_is_not(service, monkeypatch):
     assert b" 200 " in (await asyncio.to_thread(send_slowly))[:20]
 
 
-async def test_a_client_that_stops_reading_loses_its_connection(service, monkeypatch):
-    monkeypatch.setattr(limits, "SEND_SILENCE_S", 0.5)
+@pytest.mark.parametrize("service_settings", [{"send_timeout_s": 0.5}])
+async def test_a_client_that_stops_reading_loses_its_connection(service):
     await service.call("put_object", Bucket=BUCKET, Key="big", Body=os.urandom(24 * MIB))
     path = service.presigned("GET", f"/{BUCKET}/big")
 

@@ -1,0 +1,1 @@
+"""Whether every engine of this machine gives back every byte."""
