@@ -8,9 +8,26 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .api import list_checkpoints, load, load_checkpoint, prune_checkpoints, save, save_checkpoint
+    from .api import (
+        async_save_checkpoint,
+        list_checkpoints,
+        load,
+        load_checkpoint,
+        prune_checkpoints,
+        save,
+        save_checkpoint,
+    )
 
-__all__ = ["__version__", "list_checkpoints", "load", "load_checkpoint", "prune_checkpoints", "save", "save_checkpoint"]
+__all__ = [
+    "__version__",
+    "async_save_checkpoint",
+    "list_checkpoints",
+    "load",
+    "load_checkpoint",
+    "prune_checkpoints",
+    "save",
+    "save_checkpoint",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
@@ -38,13 +38,20 @@ def save_checkpoint(
     level, endpoint: as for s4weights.save. Raises: ConfigError, ImportError without the proxy extra, what torch.save raises,
     S3Error, UpstreamError.
     """
-    name = _name(step)
-    with _opened(run, parse_level(level), endpoint, make=True) as store:
-        body, length = BodyPipe(), saved_bytes(state)
+    name, coded = step_name(step), parse_level(level)
+    put_checkpoint(run, name, saved_bytes(state), lambda body: torch.save(state, body), coded, endpoint)  # type: ignore[arg-type]
+
+
+def put_checkpoint(
+    run: Named, name: str, length: int, write: Callable[[BodyPipe], object], level: Level, endpoint: str | None
+) -> None:
+    """Store what `write` writes, length bytes, under a name within the run. Raises: as save_checkpoint."""
+    with _opened(run, level, endpoint, make=True) as store:
+        body = BodyPipe()
         stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
         stored.add_done_callback(lambda _: body.stop())
         try:
-            torch.save(state, body)  # type: ignore[arg-type]
+            write(body)
             body.end()
         except BaseException as error:
             _end(stored, body, error)
@@ -68,7 +75,7 @@ def load_checkpoint(
             raise FileNotFoundError(
                 f"{run}: expected {'a checkpoint' if step is None else f'step {step}'}, found the steps {steps}"
             )
-        found = store.submit(store.objects.resolve(store.bucket, store.prefix + _name(wanted))).result()
+        found = store.submit(store.objects.resolve(store.bucket, store.prefix + step_name(wanted))).result()
         raw = _ObjectFile(store, found)
         try:
             with io.BufferedReader(raw, _BUFFER_BYTES) as body:
@@ -101,7 +108,7 @@ def prune_checkpoints(
         steps = store.submit(_steps(store)).result()
         removed = [one for one in steps[:-keep] if keep_every is None or one % keep_every]
         for one in removed:
-            store.submit(store.objects.delete(store.bucket, store.prefix + _name(one))).result()
+            store.submit(store.objects.delete(store.bucket, store.prefix + step_name(one))).result()
     return removed
 
 
@@ -129,7 +136,8 @@ async def _steps(store: RunStore) -> list[int]:
     return sorted(steps)
 
 
-def _name(step: int) -> str:
+def step_name(step: int) -> str:
+    """The key of a step within its run. Raises: ConfigError."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise ConfigError(f"step: expected a number from 0 on, found {step!r}")
     return f"step-{step}/checkpoint.pt"
