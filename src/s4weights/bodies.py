@@ -167,6 +167,10 @@ class ContainerBody:
         """See Body."""
         return self._index.about.get("segments", [])
 
+    def spans(self, start: int, length: int) -> list[FrameSpan]:
+        """The frames that hold these bytes, in order."""
+        return self._index.spans(start, length)
+
     def read(self, start: int, length: int) -> bytes:
         """See Body."""
         return self._read(start, length, may_be_twins=True)
@@ -238,7 +242,7 @@ class BaseFiles:
             with path.open("rb") as file:
                 head = file.read(HEADER_BYTES)
             self._open[path] = (
-                ContainerBody(path, StoredFile(path), self._engine, self) if _is_container(head) else PlainBody(path)
+                ContainerBody(path, StoredFile(path), self._engine, self) if is_container(head) else PlainBody(path)
             )
         return self._open[path]
 
@@ -282,7 +286,8 @@ class BaseFiles:
         )
 
 
-def _is_container(head: bytes) -> bool:
+def is_container(head: bytes) -> bool:
+    """head: the first HEADER_BYTES of a file."""
     try:
         check_header(head)
     except FormatError:

@@ -293,6 +293,13 @@ def _new_file(target: Path, source: Path | None, *, force: bool) -> Iterator[Bin
         raise FileExistsError(f"{target} is the source itself: say where else to write")
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists: use --force to replace it")
+    with whole_file(target) as file:
+        yield file
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[BinaryIO]:
+    """A file that replaces target when the block ends well, durable and whole; otherwise target stays as it was."""
     fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)
     try:

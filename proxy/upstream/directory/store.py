@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from s4weights.codec.errors import ConfigError
 from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.forks import close_here, close_in_children
 from s4weights.proxy.upstream.protocol import (
     Body,
     Bucket,
@@ -76,6 +77,7 @@ class DirectoryUpstream:
             os.close(self._lock_fd)
             self._lock_fd = None
             raise ConfigError(f"upstream {self._root}: another s4weights is using it") from None
+        close_in_children(self._lock_fd)
         shutil.rmtree(self._temporary, ignore_errors=True)
         for folder in (self._temporary, self._own / "uploads", self._own / "meta"):
             make_folder(folder)
@@ -84,7 +86,7 @@ class DirectoryUpstream:
         """See Upstream."""
         await asyncio.to_thread(self._pool.shutdown)
         if self._lock_fd is not None:
-            os.close(self._lock_fd)
+            close_here(self._lock_fd)
             self._lock_fd = None
 
     async def check(self) -> None:

@@ -1,0 +1,97 @@
+"""Checkpoints of a run: steps, deltas, pruning, several threads and processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import s4weights
+from s4weights.codec.errors import ConfigError
+from tests.api.states import same
+
+
+def training(steps: int, rows: int = 600) -> list[dict[str, object]]:
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(rows, 1000, generator=generator)
+    states = []
+    for step in range(steps):
+        weight = weight + 1e-5 * torch.randn(rows, 1000, generator=generator)
+        states.append({"weight": weight, "step": step})
+    return states
+
+
+def stored_bytes(run, step):
+    return (run / f"checkpoints/step-{step}/checkpoint.pt").stat().st_size
+
+
+def test_steps_are_deltas_and_each_comes_back_whatever_is_pruned(tmp_path):
+    run = tmp_path / "run"
+    states = training(4)
+    for step, state in enumerate(states):
+        s4weights.save_checkpoint(state, run, step=step)
+    assert s4weights.list_checkpoints(run) == [0, 1, 2, 3]
+    assert stored_bytes(run, 1) < 0.8 * stored_bytes(run, 0)
+    assert same(s4weights.load_checkpoint(run), states[3])
+    assert same(s4weights.load_checkpoint(run, 1), states[1])
+    assert s4weights.prune_checkpoints(run, keep=1, keep_every=2) == [1]
+    assert s4weights.prune_checkpoints(run, keep=1) == [0, 2]
+    assert s4weights.list_checkpoints(run) == [3]
+    assert same(s4weights.load_checkpoint(run), states[3])
+
+
+def test_a_step_is_replaced_and_a_save_that_fails_changes_nothing(tmp_path):
+    s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
+    s4weights.save_checkpoint({"a": 2}, tmp_path, step=5)
+    with pytest.raises(AttributeError):
+        s4weights.save_checkpoint({"weight": torch.randn(4000, 1000), "bad": lambda: None}, tmp_path, step=5)
+    assert s4weights.load_checkpoint(tmp_path, step=5) == {"a": 2}
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    assert s4weights.list_checkpoints(tmp_path / "none") == []
+    with pytest.raises(FileNotFoundError, match="none"):
+        s4weights.load_checkpoint(tmp_path / "none")
+    s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
+    with pytest.raises(FileNotFoundError, match=r"expected step 6, found the steps \[5\]"):
+        s4weights.load_checkpoint(tmp_path, step=6)
+    for step in (-1, True, "5"):
+        with pytest.raises(ConfigError, match="step: expected"):
+            s4weights.save_checkpoint({}, tmp_path, step=step)
+    with pytest.raises(ConfigError, match="keep=0"):
+        s4weights.prune_checkpoints(tmp_path, keep=0)
+
+
+def test_several_threads_take_turns(tmp_path):
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda step: s4weights.save_checkpoint({"step": step}, tmp_path, step=step), range(3)))
+    assert [s4weights.load_checkpoint(tmp_path, step=step)["step"] for step in range(3)] == [0, 1, 2]
+
+
+def in_a_child(run):
+    s4weights.save_checkpoint({"from": "child"}, run, step=s4weights.load_checkpoint(run)["next"])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python's own on fork beside threads: that is the test
+def test_a_forked_child_works_on_the_run_too(tmp_path):
+    s4weights.save_checkpoint({"next": 2}, tmp_path, step=1)
+    child = multiprocessing.get_context("fork").Process(target=in_a_child, args=(tmp_path,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert s4weights.load_checkpoint(tmp_path) == {"from": "child"}
+
+
+@pytest.mark.e2e
+def test_a_run_in_a_bucket(seaweedfs, monkeypatch):
+    for name, value in seaweedfs.environment().items():
+        monkeypatch.setenv(name, value)
+    seaweedfs.client().create_bucket(Bucket="runs")
+    states = training(3)
+    for step, state in enumerate(states):
+        s4weights.save_checkpoint(state, "s3://runs/gpt", step=step, endpoint=seaweedfs.endpoint)
+    assert s4weights.prune_checkpoints("s3://runs/gpt", keep=1, endpoint=seaweedfs.endpoint) == [0, 1]
+    assert s4weights.list_checkpoints("s3://runs/gpt", endpoint=seaweedfs.endpoint) == [2]
+    assert same(s4weights.load_checkpoint("s3://runs/gpt", endpoint=seaweedfs.endpoint), states[2])

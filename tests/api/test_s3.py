@@ -1,0 +1,61 @@
+"""save and load on s3:// URIs, against a real server."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+
+import s4weights
+from s4weights.codec.errors import FormatError
+from tests.api.states import same
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def bucket(seaweedfs, monkeypatch):
+    for name, value in seaweedfs.environment().items():
+        monkeypatch.setenv(name, value)
+    client = seaweedfs.client()
+    client.create_bucket(Bucket="api")
+    yield client
+    for row in client.list_objects_v2(Bucket="api").get("Contents", []):
+        client.delete_object(Bucket="api", Key=row["Key"])
+    client.delete_bucket(Bucket="api")
+
+
+@pytest.mark.parametrize("rows", [10, 9000], ids=["one PUT", "several parts"])
+def test_a_state_comes_back(bucket, seaweedfs, rows):
+    state = {"weight": torch.randn(rows, 1000)}
+    s4weights.save(state, "s3://api/run/state.pt", endpoint=seaweedfs.endpoint)
+    assert bucket.head_object(Bucket="api", Key="run/state.pt")["Metadata"] == {"s4w": "container"}
+    assert same(s4weights.load("s3://api/run/state.pt", endpoint=seaweedfs.endpoint), state)
+    assert not bucket.list_multipart_uploads(Bucket="api").get("Uploads")
+
+
+def test_a_plain_object_is_read_as_torch_reads_it(bucket, seaweedfs, monkeypatch):
+    state = {"weight": torch.randn(3000, 1000)}
+    body = io.BytesIO()
+    torch.save(state, body)
+    bucket.put_object(Bucket="api", Key="plain.pt", Body=body.getvalue())
+    monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs.endpoint)
+    assert same(s4weights.load("s3://api/plain.pt"), state)
+
+
+def test_a_save_that_fails_leaves_nothing(bucket, seaweedfs):
+    state = {"weight": torch.randn(9000, 1000), "bad": lambda: None}
+    with pytest.raises(AttributeError):
+        s4weights.save(state, "s3://api/state.pt", endpoint=seaweedfs.endpoint)
+    with pytest.raises(FileNotFoundError, match="s3://api/state.pt"):
+        s4weights.load("s3://api/state.pt", endpoint=seaweedfs.endpoint)
+    assert not bucket.list_multipart_uploads(Bucket="api").get("Uploads")
+
+
+def test_an_object_that_is_cut_off_is_never_loaded(bucket, seaweedfs):
+    s4weights.save({"weight": torch.randn(300, 1000)}, "s3://api/state.pt", endpoint=seaweedfs.endpoint)
+    stored = bucket.get_object(Bucket="api", Key="state.pt")["Body"].read()
+    bucket.put_object(Bucket="api", Key="state.pt", Body=stored[:-1000])
+    with pytest.raises(FormatError):
+        s4weights.load("s3://api/state.pt", endpoint=seaweedfs.endpoint)
