@@ -12,6 +12,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from tests.e2e.conftest import BUCKET
+from tests.proxy.handlers.test_post_object import BOUNDARY, encode_form
 
 pytestmark = pytest.mark.e2e
 MIB = 1 << 20
@@ -55,6 +56,23 @@ def test_calls_outside_the_data_path(endpoint):
     assert error.value.response["Error"]["Code"] == "NoSuchLifecycleConfiguration"
     with pytest.raises(ClientError, match="NoSuchBucket"):
         client.get_bucket_versioning(Bucket="no-such-bucket-at-all")
+
+
+def test_tags_of_a_form_are_the_objects(endpoint):
+    client = endpoint.proxy.client()
+    tags = "<Tagging><TagSet><Tag><Key>run</Key><Value>r 1+ü&amp;=</Value></Tag></TagSet></Tagging>"
+    form = client.generate_presigned_post(BUCKET, "form-tagged", {"tagging": tags}, [{"tagging": tags}])["fields"]
+    request = urllib.request.Request(
+        f"{endpoint.proxy.endpoint}/{BUCKET}",
+        data=encode_form(form, b"data"),
+        headers={"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"},
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.status == 204
+    assert client.get_object(Bucket=BUCKET, Key="form-tagged")["Body"].read() == b"data"
+    if endpoint.straight is not None:
+        found = endpoint.straight.get_object_tagging(Bucket=BUCKET, Key="form-tagged")["TagSet"]
+        assert found == [{"Key": "run", "Value": "r 1+ü&="}]
 
 
 def test_health(endpoint):

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from tests.proxy.handlers.conftest import service, service_settings
+import pytest
+
+from tests.proxy.handlers.conftest import Service, service, service_settings
+
+from .signing import Signer
 
 __all__ = ["service", "service_settings"]
+
+
+@pytest.fixture
+def signer(service: Service) -> Signer:
+    """Of the service's own key."""
+    return Signer(service.endpoint.removeprefix("http://"))

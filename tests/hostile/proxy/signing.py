@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
-from tests.proxy.handlers.conftest import ACCESS_KEY, SECRET_KEY
+from tests.proxy.handlers.conftest import ACCESS_KEY, SECRET_KEY, Service
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 SIGNED_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -105,3 +106,23 @@ class Signed:
 
     def _sign(self, algorithm: str, previous: str, *digests: str) -> str:
         return self.signer.sign(self.scope, algorithm, self.timestamp, self.scope, previous, *digests)
+
+
+def code_of(body: bytes) -> str | None:
+    found = re.search(rb"<Code>(\w+)</Code>", body)
+    return found[1].decode() if found else None
+
+
+async def refused(
+    service: Service, method: str, path: str, headers: Mapping[str, str], body: bytes = b"", *codes: str
+) -> None:
+    """Refused by one of the codes, by default SignatureDoesNotMatch, and nothing is stored."""
+    status, _, answer = await service.send(method, path, {"content-length": str(len(body)), **headers}, body)
+    assert status in (400, 403, 501), answer
+    assert code_of(answer) in (codes or ("SignatureDoesNotMatch",))
+    assert service.stored() == []
+
+
+async def sent(service: Service, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> int:
+    """The status."""
+    return (await service.send(method, path, {"content-length": str(len(body)), **headers}, body))[0]

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.http.xml import MAX_DELETE_KEYS, DeleteTarget, document, parse_complete, parse_delete
+from s4weights.proxy.http.xml import (
+    MAX_DELETE_KEYS,
+    DeleteTarget,
+    document,
+    parse_complete,
+    parse_delete,
+    parse_tagging,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff", min_codepoint=32))
 
@@ -49,3 +56,27 @@ def test_a_comment_is_no_document_type():
 def test_a_deeply_nested_document_is_refused():
     with pytest.raises(S3Error, match="MalformedXML"):
         parse_delete(b"<Delete>" + b"<a>" * 100_000 + b"</a>" * 100_000 + b"</Delete>")
+
+
+def tagging(*tags: tuple[str, str]) -> bytes:
+    return document("Tagging", {"TagSet": {"Tag": [{"Key": key, "Value": value} for key, value in tags]}})
+
+
+def test_tags_are_read():
+    assert parse_tagging(tagging(("run", "r 1+ü"), ("empty", ""))) == {"run": "r 1+ü", "empty": ""}
+    assert parse_tagging(b"<Tagging><TagSet/></Tagging>") == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "MalformedXML"),
+        (b"<TagSet/>", "MalformedXML"),
+        (tagging(("", "x")), "InvalidTag"),
+        (tagging(("a", "1"), ("a", "2")), "InvalidTag"),
+        (tagging(*((f"{number}", "") for number in range(11))), "BadRequest"),
+    ],
+)
+def test_tags_that_are_none(data, code):
+    with pytest.raises(S3Error, match=code):
+        parse_tagging(data)
