@@ -131,17 +131,16 @@ class Context:
 
 
 async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    while True:
+    # What readchunk() says of an end is not to be relied on where there was no body at all.
+    while not request.content.at_eof():
         try:
             async with asyncio.timeout(limits.BODY_SILENCE_S):
                 # As it was read; readany() would join what is there, and CheckedBody joins it once more.
-                piece, ends_chunk = await request.content.readchunk()
+                piece, _ = await request.content.readchunk()
         except TimeoutError:
             raise S3Error("RequestTimeout") from None
         if piece:
             yield piece
-        elif not ends_chunk:
-            return
 
 
 async def _one(data: bytes) -> AsyncIterator[bytes]:

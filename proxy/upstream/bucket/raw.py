@@ -236,8 +236,10 @@ class _Watched:
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
-        # Pieces as they were read: others would be joined, and whoever takes these joins them once more.
-        async for chunk, _ in answer.content.iter_chunks():
+        # What iter_chunks() says of an end is not to be relied on where there was no body at all.
+        while not answer.content.at_eof():
+            # As it was read: iter_any() would join what is there, and whoever takes it joins it once more.
+            chunk, _ = await answer.content.readchunk()
             if chunk:
                 yield chunk
     except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:

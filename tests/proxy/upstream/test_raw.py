@@ -165,3 +165,13 @@ async def test_an_answer_cannot_name_a_host():
         with pytest.raises(S3Error, match="PermanentRedirect"):
             await bucket.open("b", "k", "", {})
     await asyncio.sleep(0)
+
+
+async def test_answers_without_a_body_end():
+    async def handler(_: web.BaseRequest) -> web.Response:
+        return web.Response(status=200)
+
+    async with answering(handler) as port, client(port) as bucket, asyncio.timeout(10):
+        for _ in range(3):
+            _, chunks = await bucket.open("b", "k", "", {})
+            assert [chunk async for chunk in chunks] == []
