@@ -28,7 +28,7 @@ help:
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed .venv-awscli/installed .venv-s3fs/installed
+test: .venv/installed .venv-awscli/installed .venv-s3fs/installed .venv-frameworks/installed
 	$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 test-fast: .venv/installed
@@ -96,5 +96,12 @@ bench: .venv/peers
 	.venv-s3fs/bin/python -m pip install --quiet s3fs
 	touch $@
 
+# What trains and saves in tests/e2e/frameworks.
+.venv-frameworks/installed:
+	$(PYTHON) -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-frameworks/bin/python -m pip install --quiet "$(TORCH)" s3fs "s3torchconnector[dcp]" lightning transformers accelerate
+	touch $@
+
 clean:
-	rm -rf build dist demo .venv .venv-awscli .venv-s3fs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist demo .venv .venv-awscli .venv-s3fs .venv-frameworks .mypy_cache .ruff_cache .pytest_cache .hypothesis
