@@ -100,7 +100,7 @@ bench: .venv/peers
 .venv-frameworks/installed:
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-frameworks/bin/python -m pip install --quiet "$(TORCH)" s3fs "s3torchconnector[dcp]" lightning
+	.venv-frameworks/bin/python -m pip install --quiet "$(TORCH)" s3fs "s3torchconnector[dcp]"
 	touch $@
 
 clean:
