@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from s4weights.codec.container import read_bases
 from s4weights.codec.decode import read_tail
@@ -35,12 +34,11 @@ def keys_of(client: Any) -> list[str]:
 
 @dataclass
 class Place:
-    """Where a framework writes to. client: speaks to the same endpoint. upstream: to what lies behind it."""
+    """Where a framework writes to. client: speaks to the same endpoint. directory: what lies behind the proxy."""
 
     client: Any
     environment: dict[str, str]
     folder: Path
-    upstream: Any = None
     directory: Path | None = None
 
     def run(self, script: str, *phases: str) -> dict[str, Any]:
@@ -68,16 +66,9 @@ class Place:
 
     def stored(self) -> dict[str, bytes]:
         """Every object as it lies in the bucket, hidden ones too."""
-        if self.directory is not None:
-            root = self.directory / BUCKET
-            return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-        found = {}
-        for key in keys_of(self.upstream):
-            try:
-                found[key] = self.upstream.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-            except ClientError as error:  # went meanwhile
-                assert error.response["Error"]["Code"] == "NoSuchKey", error
-        return found
+        assert self.directory is not None
+        root = self.directory / BUCKET
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
     def stored_bytes(self) -> int:
         return sum(map(len, self.stored().values()))
@@ -137,7 +128,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plain]:
     proxy, directory = _proxy(folder, {"S4W_DELTAS": "false"})
     proxy.start()
     proxy.client().create_bucket(Bucket=BUCKET)
-    yield Plain(Place(proxy.client(), proxy.client_environment(), folder, directory=directory))
+    yield Plain(Place(proxy.client(), proxy.client_environment(), folder, directory))
     proxy.stop()
 
 
@@ -169,22 +160,12 @@ def unproxied(seaweedfs: SeaweedFS, tmp_path_factory: pytest.TempPathFactory) ->
     return run
 
 
-@pytest.fixture(params=["directory", "seaweedfs"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    """An empty bucket behind a proxy."""
-    if request.param == "directory":
-        proxy, directory = _proxy(tmp_path, {})
-        upstream = None
-    else:
-        server: SeaweedFS = request.getfixturevalue("seaweedfs")
-        proxy, directory = ProxyProcess(server.endpoint, tmp_path / "state", server.environment()), None
-        upstream = server.client()
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """An empty bucket of a directory, behind a proxy."""
+    proxy, directory = _proxy(tmp_path, {})
     proxy.start()
-    found = Place(proxy.client(), proxy.client_environment(), tmp_path, upstream, directory)
+    found = Place(proxy.client(), proxy.client_environment(), tmp_path, directory)
     found.client.create_bucket(Bucket=BUCKET)
     yield found
     proxy.stop()
-    if upstream is not None:
-        for key in keys_of(upstream):
-            upstream.delete_object(Bucket=BUCKET, Key=key)
-        upstream.delete_bucket(Bucket=BUCKET)

@@ -81,7 +81,9 @@ def resume(uri: str) -> dict[int, Curve]:
     """From every checkpoint there is: {step: losses after it}."""
     files = s3fs.S3FileSystem()
     curves = {}
-    for step in sorted(int(path.rpartition("-")[2]) for path in files.ls(uri)):
+    # Not by `ls`: some servers go on listing folders that are empty.
+    saved = [path.split("/")[-2] for path in files.find(uri) if path.endswith("/.metadata")]
+    for step in sorted(int(name.rpartition("-")[2]) for name in saved):
         run = Run()
         run.load(uri, step)
         curves[step] = run.finish()
