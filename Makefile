@@ -33,8 +33,9 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 CLIENTS := .venv-awscli/installed .venv-s3fs/installed .venv-clients/installed
+FRAMEWORKS := .venv-frameworks/installed
 
-test: .venv/installed $(CLIENTS)
+test: .venv/installed $(CLIENTS) $(FRAMEWORKS)
 	$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not ops"
 
 test-fast: .venv/installed
@@ -126,5 +127,12 @@ bench: .venv/peers
 	  --prefix .venv-clients/npm @aws-sdk/client-s3 @aws-sdk/lib-storage @aws-sdk/s3-request-presigner
 	touch $@
 
+# What trains and saves in tests/e2e/frameworks.
+.venv-frameworks/installed:
+	$(PYTHON) -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-frameworks/bin/python -m pip install --quiet "$(TORCH)" s3fs "s3torchconnector[dcp]"
+	touch $@
+
 clean:
-	rm -rf build dist demo .venv .venv-awscli .venv-s3fs .venv-clients .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist demo .venv .venv-awscli .venv-s3fs .venv-clients .venv-frameworks .mypy_cache .ruff_cache .pytest_cache .hypothesis
