@@ -10,7 +10,7 @@ import pytest
 
 from s4weights import frame_bases
 from s4weights.anatomy import inspect_file
-from s4weights.bodies import BaseFiles, ContainerBody
+from s4weights.bodies import BaseFiles, ContainerBody, StoredFile
 from s4weights.cli import main
 from s4weights.codec.container import BaseBody, read_bases
 from s4weights.codec.decode import read_tail
@@ -230,7 +230,7 @@ def test_frames_of_a_container_that_refer_to_one_another_are_named_at_random_acc
         coded = encode_frame(Frame(number * len(data), ElementType.BF16, data, bases=bases), ENGINE)
         out += b"".join(encoder.add(coded))
     (tmp_path / "body").write_bytes(out + encoder.finish())
-    body = ContainerBody(tmp_path / "body", ENGINE, BaseFiles((), ENGINE))
+    body = ContainerBody(tmp_path / "body", StoredFile(tmp_path / "body"), ENGINE, BaseFiles((), ENGINE))
     assert body.read(5, 2 * len(data) - 9) == (data * 2)[5:-4]
     for _ in range(2):
         with pytest.raises(FormatError, match="needs none of it, found frame 1"):

@@ -49,6 +49,7 @@ class RawClient:
     ) -> None:
         """See Signer."""
         self._signer = Signer(credentials, region, endpoint, regional)
+        self._calls = calls
         self._circuit = calls.circuit
         self._patience = calls.patience
         self._session = aiohttp.ClientSession(
@@ -102,25 +103,43 @@ class RawClient:
                 raise source.fault from error
             raise _fault(f"{method} {bucket}/{key}", error) from error
 
-    async def with_payload_hash(self, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
-        """Where nothing else would tell the bucket that bytes changed on their way."""
-        if not self._signer.endpoint.startswith("http:"):
-            return headers
-        digest = await asyncio.to_thread(hashlib.sha256, body)
-        return {**headers, PAYLOAD_HASH: digest.hexdigest()}
+    async def send_whole(
+        self,
+        bucket: str,
+        key: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        checksum: SentChecksum | None = None,
+    ) -> Mapping[str, str]:
+        """PUT bytes that may be sent again: where the bucket cannot be reached, or they arrived changed.
+
+        Raises: as `send`.
+        """
+        if checksum is None and self._signer.endpoint.startswith("http:"):
+            # Nothing else would tell the bucket that bytes changed on their way.
+            digest = await asyncio.to_thread(hashlib.sha256, body)
+            headers = {**headers, PAYLOAD_HASH: digest.hexdigest()}
+        return await self._calls.make(
+            f"PUT {bucket}/{key}",
+            lambda: self.send("PUT", bucket, key, query, headers, body, len(body), checksum),
+            size=None,
+        )
 
     async def open(
         self, bucket: str, key: str, query: str, headers: Mapping[str, str]
     ) -> tuple[aiohttp.ClientResponse, AsyncGenerator[bytes, None]]:
         """GET an object: the head of the answer, and its bytes as they come. Raises: as `send`."""
-        try:
+
+        async def ask() -> aiohttp.ClientResponse:
             answer = await self._request("GET", path_of(bucket, key), query, headers, b"", 0)
             if answer.status < 300:
-                return answer, _chunks(answer)
+                return answer
             async with answer:
                 raise await _error(answer, None)
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise _fault(f"GET {bucket}/{key}", error) from error
+
+        answer = await self._calls.make(f"GET {bucket}/{key}", ask)
+        return answer, _chunks(answer)
 
     async def forward(self, request: Forwarded) -> Forwarded:
         """Send a call as it is, and give its answer unread; again where it may be, and the bucket cannot be reached."""

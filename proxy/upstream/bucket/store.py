@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -199,7 +199,7 @@ class BucketUpstream:
         headers = {**range_header(byte_range), **({"if-match": f'"{if_match}"'} if if_match else {})}
         what = f"GetObject {bucket}/{key}"
         try:
-            answer, chunks = await self._calls.make(what, lambda: self._raw.open(bucket, key, query, headers))
+            answer, chunks = await self._raw.open(bucket, key, query, headers)
         except S3Error as error:
             if error.status != 416:
                 raise
@@ -242,14 +242,11 @@ class BucketUpstream:
     ) -> Headers:
         """A PUT, made again where the body is still there."""
 
-        def send() -> Awaitable[Headers]:
-            return self._raw.send("PUT", bucket, key, query, headers, body, length, checksum)
-
         if isinstance(body, bytes):
-            if checksum is None:
-                headers = await self._raw.with_payload_hash(headers, body)
-            return await self._calls.make(f"PUT {bucket}/{key}", send, size=None)
-        return await self._calls.stream(send)
+            return await self._raw.send_whole(bucket, key, query, headers, body, checksum)
+        return await self._calls.stream(
+            lambda: self._raw.send("PUT", bucket, key, query, headers, body, length, checksum)
+        )
 
     async def copy(
         self,

@@ -8,10 +8,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Final
 
-from s4weights.codec.decode import decode_frame, iter_body
+from s4weights.codec.decode import decode_frame, iter_body, read_reference
 from s4weights.codec.engines import Engine
 from s4weights.codec.errors import FormatError
+
+_WITH_BASES: Final = frozenset({"delta", "delta-of-delta", "twins"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,12 @@ def vectors() -> Iterator[Vector]:
     folder = files("s4weights.selftest") / "golden"
     known = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for name, about in known.items():
+        # What needs another body, or refers to its own, is read by the tests, which bring it along.
+        if name in _WITH_BASES:
+            continue
         yield Vector(f"{name}.s4w", (folder / f"{name}.s4w").read_bytes(), about["sha256"])
     frames = sorted((folder / "frames").iterdir(), key=lambda path: path.name)
     for path in frames:
-        yield Vector(path.name, path.read_bytes(), "")
+        stored = path.read_bytes()
+        if read_reference(stored) is None:
+            yield Vector(path.name, stored, "")

@@ -13,7 +13,9 @@ from aiohttp import web
 from botocore.credentials import Credentials
 
 from s4weights.proxy.errors import S3Error, UpstreamError
-from s4weights.proxy.upstream.bucket import raw
+from s4weights.proxy.upstream.bucket import calls
+from s4weights.proxy.upstream.bucket.calls import Calls, Patience
+from s4weights.proxy.upstream.bucket.circuit import Circuit
 from s4weights.proxy.upstream.bucket.raw import RawClient
 from s4weights.proxy.upstream.protocol import SentChecksum
 
@@ -40,7 +42,9 @@ async def answering(handler) -> AsyncIterator[int]:
 
 @contextlib.asynccontextmanager
 async def client(port: int, regional: str | None = None) -> AsyncIterator[RawClient]:
-    one = RawClient(_Credentials(), "us-east-1", f"http://127.0.0.1:{port}", 4, regional=regional)
+    one = RawClient(
+        Calls(Circuit(), Patience()), _Credentials(), "us-east-1", f"http://127.0.0.1:{port}", 4, regional=regional
+    )
     try:
         yield one
     finally:
@@ -49,7 +53,7 @@ async def client(port: int, regional: str | None = None) -> AsyncIterator[RawCli
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(raw, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(calls, "_FIRST_PAUSE_S", 0.001)
 
 
 def failing_first(status: int, document: str = ""):
