@@ -37,7 +37,7 @@ class Careless(NativeEngine):
 class Forgetful(NativeEngine):
     """Never finds that a frame came back."""
 
-    def decodes_to(self, coded, data):
+    def decodes_to(self, coded, data, base=None):
         return False
 
 
@@ -96,9 +96,15 @@ def test_a_vector_that_is_damaged_is_found():
     assert "expected SHA-256" in Vector(one.name, one.stored, "00").fault(NativeEngine())
 
 
+# These frames are read with bytes that a vector does not bring.
+_FROM_BASES = ("copy-", "difference-", "narrowed-", "widened-", "xor-", "rounded-")
+
+
 def test_the_vectors_are_the_golden_ones():
     names = {one.name for one in vectors()}
-    assert {f"{name}.frame" for name in make_frames.cases()} <= names
+    alone = {name for name in make_frames.cases() if not name.startswith(_FROM_BASES)}
+    assert {f"{name}.frame" for name in alone} <= names
+    assert len(alone) > 40
     assert {"bf16.s4w", "moments-small.s4w"} <= names
 
 

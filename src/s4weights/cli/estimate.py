@@ -29,7 +29,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "estimate",
         help="what would be saved, before anything is stored",
-        description="Say what each body would take by itself (twins within it, and earlier checkpoints, save more): read samples of a file, of all files below a folder or of all objects below a prefix, encode them, and "
+        description="Say what each body would take by itself (twins within it, and earlier "
+        "checkpoints, save more): read samples of a file, of all files "
+        "below a folder or of all objects below a prefix, encode them, and "
         "estimate what the whole would take. Reads by range only and changes nothing. An estimate, never a promise.",
         epilog="examples:\n  s4weights estimate checkpoint.pt\n  s4weights estimate s3://bucket/runs/7/ --price 0.0125\n\n"
         "S3 is reached as AWS's own tools reach it: credentials, AWS_REGION, AWS_ENDPOINT_URL.\n"
