@@ -79,7 +79,9 @@ def load_checkpoint(
         raw = _ObjectFile(store, found)
         try:
             with io.BufferedReader(raw, _BUFFER_BYTES) as body:
-                return torch.load(cast(BinaryIO, body), map_location=map_location, weights_only=weights_only)
+                return torch.load(  # nosec B614 - weights_only unless the caller says otherwise
+                    cast(BinaryIO, body), map_location=map_location, weights_only=weights_only
+                )
         except Exception as error:
             if raw.fault is not None and raw.fault is not error:
                 raise raw.fault from error

@@ -54,14 +54,14 @@ def load(
                 return _load(body, kind, options)
         kind = sniff(head, complete=True)
         if isinstance(place, Path) and kind is not Kind.SAFETENSORS:
-            return torch.load(place, **options)
+            return torch.load(place, **options)  # nosec B614 - weights_only unless the caller says otherwise
         with open_plain(stored) as body:
             return _load(body, kind, options)
 
 
 def _load(body: BinaryIO, kind: Kind | None, options: dict[str, Any]) -> Any:
     if kind is not Kind.SAFETENSORS:
-        return torch.load(body, **options)
+        return torch.load(body, **options)  # nosec B614 - as above
     from safetensors.torch import load as load_safetensors
 
     place = options["map_location"]
