@@ -22,6 +22,7 @@ _T = TypeVar("_T")
 NO_CONTAINER: Final = NewObject()
 _ABSENT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "MethodNotAllowed"})  # the last one: a delete marker
 _CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
+_MOST_ALIKE: Final = 3
 # An object that cannot be looked at (its class, its key, our rights) has no ETag to hold it to.
 _UNKNOWN: Final = ""
 
@@ -73,9 +74,16 @@ class Guard:
         """
         bucket, key = target
         answers: list[Stored] = []
+        lost: list[str | None] = []
 
         async def committing(call: Commit) -> bool:
-            return await self._commit(call, conditions or NO_CONDITIONS, commit, answers, once=once)
+            # A key that looks the same each time is not what others write: the bucket's conditions are about something
+            # else, such as a folder that SeaweedFS sees in `a/` where there is no object.
+            does_agree = lost[-_MOST_ALIKE:] != [call.seen] * _MOST_ALIKE
+            lost.append(call.seen)
+            return await self._commit(
+                call, conditions or NO_CONDITIONS, commit, answers, once=once, does_agree=does_agree
+            )
 
         steps = replace(key, new, attempts=1) if once else replace(key, new)
         old = await self._perform(bucket, key, steps, committing)
@@ -131,8 +139,12 @@ class Guard:
         answers: list[Stored],
         *,
         once: bool,
+        does_agree: bool,
     ) -> bool:
         is_ours = asked.asks_for_nothing()
+        if is_ours and not does_agree:
+            answers.append(await commit(None))
+            return True
         conditions = self._usable(_narrowed(asked, call.seen))
         try:
             answers.append(await commit(conditions))
