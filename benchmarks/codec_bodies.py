@@ -151,6 +151,15 @@ def pack(body: bytes, engine: Engine, level: Level = Level.BALANCED) -> tuple[by
     return b"".join([*out, encoder.finish()]), encoder, frames
 
 
+def types_apart(frames: Sequence[Frame]) -> tuple[dict[ElementType, list[Frame]], int]:
+    """Frames by their type, and the bytes of those without one."""
+    by_type: dict[ElementType, list[Frame]] = {}
+    for frame in frames:
+        by_type.setdefault(frame.element, []).append(frame)
+    untyped = sum(len(frame.data) for frame in by_type.pop(ElementType.BYTES, []))
+    return by_type, untyped
+
+
 def whole_sizes(body: bytes, engine: Engine, peers: Collection[str] = PEERS) -> dict[str, int]:
     """Stored bytes of a whole file by candidate: our containers; peers get what has a type, each type by itself and told
     which, and keep the rest as it is. zipnn also as its own users call it on a file: as one array of fp32."""
@@ -159,10 +168,7 @@ def whole_sizes(body: bytes, engine: Engine, peers: Collection[str] = PEERS) -> 
     for level in Level:
         container, _, frames = pack(body, engine, level)
         sizes[f"{OUR_NAME} {level.value}"] = len(container)
-    by_type: dict[ElementType, list[Frame]] = {}
-    for frame in frames:
-        by_type.setdefault(frame.element, []).append(frame)
-    untyped = sum(len(frame.data) for frame in by_type.pop(ElementType.BYTES, []))
+    by_type, untyped = types_apart(frames)
     found: dict[str, list[int]] = {}
     for element, some in by_type.items():
         for one in measure("", element, some, engine, 0, levels=(), peers=peers):

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from codec_bodies import types_apart
 from codec_targets import Target, divide
 from make_data import DATA
 from results import machine, markdown_table, write_section
@@ -19,7 +20,7 @@ from s4weights.codec.bases.align import Alignment
 from s4weights.codec.container import BaseBody
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import NativeEngine
-from s4weights.codec.types import Base, BaseKind, BaseRange, ElementType, Frame, Level
+from s4weights.codec.types import Base, BaseKind, BaseRange, Frame, Level
 from s4weights.measure.rounds import measure
 
 ENGINE = NativeEngine()
@@ -98,10 +99,7 @@ def xored(body: Body, base: Body) -> list[Frame]:
 
 def peer_bytes(frames: Sequence[Frame]) -> dict[str, int]:
     """By peer: each type by itself; bytes without a type as they are."""
-    by_type: dict[ElementType, list[Frame]] = {}
-    for frame in frames:
-        by_type.setdefault(frame.element, []).append(frame)
-    untyped = sum(len(frame.data) for frame in by_type.pop(ElementType.BYTES, []))
+    by_type, untyped = types_apart(frames)
     found: dict[str, list[int]] = {}
     for element, some in by_type.items():
         for one in measure("", element, some, ENGINE, 0, levels=(), peers=PEERS):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from ..types import BaseKind, BaseRange, ElementType, Frame, Reference, Segment
 from .tensors import BaseTable, Tensor
@@ -13,7 +14,21 @@ _OTHER_TYPES: Final = {
     ElementType.BF16: (ElementType.F32, BaseKind.WIDER),
     ElementType.F32: (ElementType.BF16, BaseKind.NARROWER),
 }
-_Match = tuple[Tensor, BaseKind]
+Match: TypeAlias = tuple[Tensor, BaseKind]
+
+
+class Matches:
+    """What the segments of the last frame were matched with, since the next one may lie in one of them too."""
+
+    def __init__(self) -> None:
+        self._by_start: dict[int, Match | None] = {}
+
+    def place(self, frame: Frame, match: Callable[[Segment], Match | None]) -> tuple[int, BaseKind] | None:
+        """Where the frame would start in the base, where all of its segments agree. match: for a segment not seen before."""
+        known = self._by_start
+        self._by_start = {one.start: known[one.start] if one.start in known else match(one) for one in frame.segments}
+        places = {_place_of(frame, one, self._by_start[one.start]) for one in frame.segments}
+        return places.pop() if len(places) == 1 else None
 
 
 class Alignment:
@@ -30,8 +45,7 @@ class Alignment:
         self._named: dict[tuple[str, ElementType, int], Tensor] = {}
         self._in_order: dict[tuple[ElementType, int], list[Tensor]] = {}
         self._seen: Counter[tuple[ElementType, int]] = Counter()
-        # By start, of the segments that the last frame lay in.
-        self._matches: dict[int, _Match | None] = {}
+        self._matches = Matches()
         for tensor in table.tensors:
             if tensor.name is not None:
                 self._named.setdefault((tensor.name, tensor.element, tensor.length), tensor)
@@ -39,19 +53,15 @@ class Alignment:
 
     def find(self, frame: Frame) -> BaseRange | None:
         """The range that all of the frame's segments agree on."""
-        self._matches = {
-            segment.start: self._matches[segment.start] if segment.start in self._matches else self._match(segment)
-            for segment in frame.segments
-        }
-        places = {place_of(frame, segment, self._matches[segment.start]) for segment in frame.segments}
-        if len(places) != 1 or (place := places.pop()) is None:
+        place = self._matches.place(frame, self._match)
+        if place is None:
             return None
         start, kind = place
         length = kind.base_bytes(len(frame.data))
         fits = 0 <= start <= self._table.size - length and (kind is BaseKind.SAME or frame.element in _OTHER_TYPES)
         return BaseRange(Reference(self._table.number, start), kind, length) if fits else None
 
-    def _match(self, segment: Segment) -> _Match | None:
+    def _match(self, segment: Segment) -> Match | None:
         shape = (segment.element, segment.length)
         number = self._seen[shape]
         self._seen[shape] += 1
@@ -68,14 +78,14 @@ class Alignment:
             return in_order[number], BaseKind.SAME
         return self._at_same_offset(segment)
 
-    def _at_same_offset(self, segment: Segment) -> _Match | None:
+    def _at_same_offset(self, segment: Segment) -> Match | None:
         tensor = self._table.at(segment.start) if self._is_as_long else None
         if tensor is None or tensor.element is not segment.element or tensor.start + tensor.length < segment.end:
             return None
         return Tensor(segment.start, segment.length, segment.element, None), BaseKind.SAME
 
 
-def place_of(frame: Frame, segment: Segment, match: _Match | None) -> tuple[int, BaseKind] | None:
+def _place_of(frame: Frame, segment: Segment, match: Match | None) -> tuple[int, BaseKind] | None:
     """Where the frame would start in the base, as one of its segments says."""
     if match is None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from ..limits import MAX_TWINS
 from ..prediction import narrow
 from ..types import BaseKind, BaseRange, ElementType, Frame, Reference, Segment
-from .align import place_of
+from .align import Match, Matches
 from .tensors import Tensor
 
 # Elements that are looked at, spread over so many of the first ones, which always lie in one frame: a tensor starts in the
@@ -27,29 +27,22 @@ class Twins:
     def __init__(self, limit: int = MAX_TWINS) -> None:
         self._limit = limit
         self._roots: dict[_Key, Tensor] = {}
-        # By start, of the segments that the last frame lay in.
-        self._matches: dict[int, tuple[Tensor, BaseKind] | None] = {}
+        self._matches = Matches()
 
     def find(self, frame: Frame) -> BaseRange | None:
         """An earlier range of the body, whole tensors of which look like the frame's."""
         if frame.element is ElementType.BYTES:
-            self._matches = {}
+            self._matches = Matches()
             return None
-        self._matches = {
-            segment.start: self._matches[segment.start]
-            if segment.start in self._matches
-            else self._look(frame, segment)
-            for segment in frame.segments
-        }
-        places = {place_of(frame, segment, self._matches[segment.start]) for segment in frame.segments}
-        if len(places) != 1 or (place := places.pop()) is None:
+        place = self._matches.place(frame, lambda segment: self._look(frame, segment))
+        if place is None:
             return None
         start, kind = place
         length = kind.base_bytes(len(frame.data))
         # A twin may lie in the same frame.
         return BaseRange(Reference(0, start), kind, length) if 0 <= start <= frame.start - length else None
 
-    def _look(self, frame: Frame, segment: Segment) -> tuple[Tensor, BaseKind] | None:
+    def _look(self, frame: Frame, segment: Segment) -> Match | None:
         key = _fingerprint(frame, segment)
         if key is None:
             return None

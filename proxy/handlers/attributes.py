@@ -8,19 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.lineage.names import HIDDEN
+from s4weights.proxy.objects.carried import INHERITED, USER_METADATA
 from s4weights.proxy.objects.marker import MARKER
 
-_META: Final = "x-amz-meta-"
 # S3's own bound on user metadata: names and values together.
 _MAX_METADATA_BYTES: Final = 2048
-_SYSTEM: Final = frozenset(
+_SYSTEM: Final = INHERITED | frozenset(
     {
-        "cache-control",
-        "content-disposition",
-        "content-encoding",
-        "content-language",
-        "content-type",
-        "expires",
         "x-amz-acl",
         "x-amz-expected-bucket-owner",
         "x-amz-request-payer",
@@ -33,7 +28,6 @@ _SYSTEM: Final = frozenset(
 _PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_VALUES: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
-OWN_PREFIX: Final = ".s4weights/"
 CUSTOMER_KEYS: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
 
 
@@ -52,7 +46,9 @@ def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
         raise S3Error("InvalidArgument", f"{MARKER} is kept for s4weights itself.")
     for name, value in kept.items():
         check_header(name, value)
-    size = sum(len(name) - len(_META) + len(value) for name, value in kept.items() if name.startswith(_META))
+    size = sum(
+        len(name) - len(USER_METADATA) + len(value) for name, value in kept.items() if name.startswith(USER_METADATA)
+    )
     if size > _MAX_METADATA_BYTES:
         raise S3Error("MetadataTooLarge", Size=str(size), MaxSizeAllowed=str(_MAX_METADATA_BYTES))
     return kept
@@ -65,7 +61,7 @@ def check_header(name: str, value: str) -> None:
 
 
 def _belongs(name: str) -> bool:
-    return name in _SYSTEM or name.startswith((_META, *_PREFIXES))
+    return name in _SYSTEM or name.startswith((USER_METADATA, *_PREFIXES))
 
 
 def has_customer_key(headers: Mapping[str, str]) -> bool:
@@ -76,8 +72,8 @@ def has_customer_key(headers: Mapping[str, str]) -> bool:
 def check_key(key: str) -> None:
     """Raises: S3Error AccessDenied for what s4weights keeps for itself, also where the bucket might tidy the key."""
     names = [name for name in key.split("/") if name not in ("", ".")]
-    if key.startswith(OWN_PREFIX) or (len(names) > 1 and posixpath.normpath("/".join(names)).startswith(OWN_PREFIX)):
-        raise S3Error("AccessDenied", f"{OWN_PREFIX} is kept for s4weights itself.", Key=key)
+    if key.startswith(HIDDEN) or (len(names) > 1 and posixpath.normpath("/".join(names)).startswith(HIDDEN)):
+        raise S3Error("AccessDenied", f"{HIDDEN} is kept for s4weights itself.", Key=key)
 
 
 _OF_DELETE: Final = frozenset(

@@ -13,14 +13,14 @@ from aiohttp import web
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.xml import Tree
+from s4weights.proxy.lineage.names import HIDDEN
 from s4weights.proxy.upstream.protocol import Entry, Listing
 
-from .attributes import OWN_PREFIX
 from .bucket import OWNER
 
 _MAX_KEYS: Final = 1_000
 # After every key of our own, which are ASCII, and before every other that follows them.
-_PAST_OWN: Final = f"{OWN_PREFIX}\x7f"
+_PAST_OWN: Final = f"{HIDDEN}\x7f"
 
 
 async def list_objects(context: Context) -> web.StreamResponse:
@@ -79,8 +79,8 @@ async def _shown(context: Context, after: str, max_keys: int, token: str | None 
         token=token,
         with_owner=with_owner,
     )
-    entries = [entry for entry in page.entries if not entry.key.startswith(OWN_PREFIX)]
-    prefixes = [prefix for prefix in page.prefixes if not prefix.startswith(OWN_PREFIX)]
+    entries = [entry for entry in page.entries if not entry.key.startswith(HIDDEN)]
+    prefixes = [prefix for prefix in page.prefixes if not prefix.startswith(HIDDEN)]
     return Listing(entries, prefixes, page.next_after, page.next_token)
 
 

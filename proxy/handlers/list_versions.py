@@ -12,9 +12,9 @@ from aiohttp import web
 from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.http.xml import NAMESPACE, Tree
+from s4weights.proxy.lineage.names import HIDDEN
 from s4weights.proxy.upstream.protocol import Entry, Forwarded
 
-from .attributes import OWN_PREFIX
 from .bucket import OWNER
 from .forward import forwarded, pass_back
 from .list_objects import encoding, read_max
@@ -38,7 +38,7 @@ async def list_object_versions(context: Context) -> web.StreamResponse:
     is_encoded = (root.findtext(f"{_NS}EncodingType") or "").strip().lower() == "url"
     for tag, name in (("Version", "Key"), ("DeleteMarker", "Key"), ("CommonPrefixes", "Prefix")):
         for element in root.findall(f"{_NS}{tag}"):
-            if _text(element, name, is_encoded=is_encoded).startswith(OWN_PREFIX):
+            if _text(element, name, is_encoded=is_encoded).startswith(HIDDEN):
                 root.remove(element)
     rows = root.findall(f"{_NS}Version")
     entries = [_entry(row, is_encoded=is_encoded) for row in rows]
@@ -103,7 +103,7 @@ async def _list_unversioned(context: Context) -> web.StreamResponse:
         after=marker,
         max_keys=most,
     )
-    entries = [entry for entry in page.entries if not entry.key.startswith(OWN_PREFIX)]
+    entries = [entry for entry in page.entries if not entry.key.startswith(HIDDEN)]
     tree: dict[str, Tree | None] = {
         "Name": context.bucket,
         "Prefix": encode(query.get("prefix", "")),
@@ -128,6 +128,6 @@ async def _list_unversioned(context: Context) -> web.StreamResponse:
             }
             for entry in await context.objects.logical_entries(context.bucket, entries)
         ],
-        "CommonPrefixes": [{"Prefix": encode(one)} for one in page.prefixes if not one.startswith(OWN_PREFIX)],
+        "CommonPrefixes": [{"Prefix": encode(one)} for one in page.prefixes if not one.startswith(HIDDEN)],
     }
     return context.xml("ListVersionsResult", tree)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.upstream.protocol import Headers, Upstream
+from s4weights.proxy.upstream.protocol import Entry, Headers, Upstream, encryption
 
 from .calls import Call, Commit, CopyAside, ListUnder, Look, Occupant, Put, Read, Remove, Steps
 
@@ -83,7 +83,7 @@ class Performer:
             await self._upstream.copy(
                 (self._bucket, key),
                 (self._bucket, target),
-                _kept_secret(await self._headers(key)),
+                encryption(await self._headers(key)),
                 replace=False,
                 source_if_match=etag,
             )
@@ -107,19 +107,18 @@ class Performer:
         await self._upstream.delete(self._bucket, key, version_id=None if version == _UNVERSIONED else version)
 
 
-async def list_keys(upstream: Upstream, bucket: str, prefix: str) -> list[str]:
-    """All keys with a prefix, in order."""
-    keys: list[str] = []
+async def list_entries(upstream: Upstream, bucket: str, prefix: str = "") -> AsyncIterator[Entry]:
+    """All objects with a prefix, in order."""
     after, token = "", None
     while True:
         page = await upstream.list_objects(bucket, prefix=prefix, after=after, token=token)
-        keys += [entry.key for entry in page.entries]
+        for entry in page.entries:
+            yield entry
         if page.next_after is None:
-            return keys
+            return
         after, token = page.next_after, page.next_token
 
 
-def _kept_secret(headers: Headers) -> dict[str, str]:
-    """How the source is encrypted and stored: a copy inherits neither."""
-    names = ("x-amz-server-side-encryption", "x-amz-server-side-encryption-aws-kms-key-id")
-    return {name: headers[name] for name in names if name in headers}
+async def list_keys(upstream: Upstream, bucket: str, prefix: str) -> list[str]:
+    """Their keys."""
+    return [entry.key async for entry in list_entries(upstream, bucket, prefix)]

@@ -10,14 +10,12 @@ from datetime import timedelta
 class Delays:
     """grace: a pin, tombstone or hidden base that is younger is left alone by a sweep.
 
-    A removal holds its tombstone for a few calls and gives up after `removal`; a write holds its pins for as long as its
-    upload lasts, which must be shorter than `write`, after which it does not become visible. Both are well under `grace`, so
-    that clocks may differ by hours.
+    A removal holds its tombstone for a few calls. A write holds its pins for as long as its upload lasts, which must be shorter
+    than `write`, after which it does not become visible: well under `grace`, so that clocks may differ by hours.
     """
 
     grace: timedelta = timedelta(days=7)
     write: timedelta = timedelta(days=6)
-    removal: timedelta = timedelta(hours=1)
 
 
 DELAYS = Delays()

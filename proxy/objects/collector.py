@@ -11,6 +11,7 @@ from s4weights.codec.errors import FormatError
 from s4weights.proxy.limits import MIN_CONTAINER_BYTES
 from s4weights.proxy.lineage.calls import Occupant
 from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, content_of, is_hidden
+from s4weights.proxy.lineage.perform import list_entries
 from s4weights.proxy.lineage.sweep import missing_pins, pin_again, sweep_hidden, sweep_pin, sweep_tomb
 from s4weights.proxy.lineage.timing import DELAYS
 from s4weights.proxy.upstream.protocol import Entry, Upstream
@@ -55,7 +56,7 @@ class Collector:
 
     async def objects(self, bucket: str, prefix: str = "") -> AsyncIterator[Entry]:
         """What clients see that may be a container."""
-        async for entry in entries(self._upstream, bucket, prefix):
+        async for entry in list_entries(self._upstream, bucket, prefix):
             if not is_hidden(entry.key) and entry.size >= MIN_CONTAINER_BYTES:
                 yield entry
 
@@ -84,18 +85,6 @@ class Collector:
 
     async def _old(self, bucket: str, prefix: str) -> AsyncIterator[Entry]:
         latest = datetime.now(UTC) - self._grace
-        async for entry in entries(self._upstream, bucket, prefix):
+        async for entry in list_entries(self._upstream, bucket, prefix):
             if entry.last_modified <= latest:
                 yield entry
-
-
-async def entries(upstream: Upstream, bucket: str, prefix: str = "") -> AsyncIterator[Entry]:
-    """All objects with a prefix, in order."""
-    after, token = "", None
-    while True:
-        page = await upstream.list_objects(bucket, prefix=prefix, after=after, token=token)
-        for entry in page.entries:
-            yield entry
-        if page.next_after is None:
-            return
-        after, token = page.next_after, page.next_token

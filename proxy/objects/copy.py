@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from s4weights.codec.container import read_bases
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.calls import Need, NewObject, Occupant
 from s4weights.proxy.lineage.protocol import copy_needs, unclaim
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
+from .carried import inherited
 from .guard import NO_CONTAINER, Guard
 from .marker import container_marker, kept_marker
 from .occupants import occupant_of
@@ -18,10 +17,6 @@ from .put import put_object
 from .read import read_object
 from .store import Store
 from .types import LogicalObject
-
-_INHERITED: Final = frozenset(
-    {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
-)
 
 
 async def copy_object(
@@ -85,9 +80,7 @@ async def write_anew(
 ) -> Stored:
     """A copy in another bucket: its body passes here, since its bases are not there."""
     if not replace:
-        kept = {name: value for name, value in source.info.headers.items() if name in _INHERITED}
-        kept |= {name: value for name, value in source.info.headers.items() if name.startswith("x-amz-meta-")}
-        headers = {**kept, **headers}
+        headers = {**inherited(source.info.headers), **headers}
     body = CopiedBody(read_object(store, source, 0, source.info.size))
     return await put_object(store, target, body, source.info.size, headers, conditions)
 

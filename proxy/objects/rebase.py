@@ -16,9 +16,11 @@ from s4weights.codec.types import Kind
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.lineage.calls import ListUnder, Occupant, Read, Steps
 from s4weights.proxy.lineage.names import Content, hidden_of, is_hidden, pins_of, read_pin
-from s4weights.proxy.upstream.protocol import Conditions
+from s4weights.proxy.lineage.perform import list_keys
+from s4weights.proxy.upstream.protocol import Conditions, encryption
 
 from .body_encoder import BodyEncoder
+from .carried import inherited
 from .marker import container_marker
 from .occupants import plain_bytes
 from .read import read_object
@@ -28,21 +30,7 @@ from .types import PART_CHECKSUMS, LogicalObject
 
 _log = logging.getLogger(__name__)
 
-# What an answer to GET says of an object that a new write can say again ...
-_CARRIED: Final = frozenset(
-    {
-        "cache-control",
-        "content-disposition",
-        "content-encoding",
-        "content-language",
-        "content-type",
-        "expires",
-        "x-amz-server-side-encryption",
-        "x-amz-server-side-encryption-aws-kms-key-id",
-        "x-amz-server-side-encryption-bucket-key-enabled",
-    }
-)
-# ... and what it cannot, or not by this answer alone.
+# What a new write cannot say again, or not by the answer to GET alone.
 _LOST: Final = ("x-amz-tagging-count", "x-amz-object-lock-", "x-amz-storage-class", "x-amz-website-redirect-location")
 
 
@@ -109,7 +97,7 @@ class Rebaser:
 
     async def _worth_it(self, bucket: str, content: Content) -> list[str]:
         """The dependents of a hidden base, where all of them without it take fewer bytes than it does."""
-        hidden = await self._store.guard.run(bucket, _keys(hidden_of(content)))
+        hidden = await list_keys(self._store.upstream, bucket, hidden_of(content))
         if not hidden:
             return []
         dependents = await self._store.guard.run(bucket, _dependents(content))
@@ -127,8 +115,11 @@ class Rebaser:
         assert found.tail is not None
         assert found.tail.index is not None
         store, target, trailer = self._store, (found.bucket, found.key), found.tail.trailer
-        headers = {name: value for name, value in found.info.headers.items() if _is_carried(name)}
-        headers |= container_marker(found.info.last_modified)
+        headers = {
+            **inherited(found.info.headers),
+            **encryption(found.info.headers),
+            **container_marker(found.info.last_modified),
+        }
         async with store.writes.hold(store.write_hold_bytes):
             encoder = BodyEncoder(
                 store, _kind(found.tail.index.about), store.lineage.begin_alone(target, found.info.size)
@@ -151,18 +142,9 @@ class Rebaser:
                 await encoder.abort()
 
 
-def _is_carried(name: str) -> bool:
-    return name in _CARRIED or name.startswith("x-amz-meta-")
-
-
 def _kind(about: Mapping[str, object]) -> Kind:
     said = about.get("kind")
     return Kind(said) if said in {kind.value for kind in Kind} else Kind.UNKNOWN
-
-
-def _keys(prefix: str) -> Steps[list[str]]:
-    keys: list[str] = yield ListUnder(prefix)
-    return keys
 
 
 def _dependents(content: Content) -> Steps[list[str]]:

@@ -15,6 +15,20 @@ Headers: TypeAlias = Mapping[str, str]
 """Header name in lower case -> value: content-type, x-amz-meta-*, x-amz-storage-class, ..."""
 
 
+_ENCRYPTION: Final = frozenset(
+    {
+        "x-amz-server-side-encryption",
+        "x-amz-server-side-encryption-aws-kms-key-id",
+        "x-amz-server-side-encryption-bucket-key-enabled",
+    }
+)
+
+
+def encryption(headers: Headers) -> dict[str, str]:
+    """How an object is encrypted, which no copy inherits."""
+    return {name: value for name, value in headers.items() if name in _ENCRYPTION}
+
+
 Body: TypeAlias = bytes | AsyncIterator[bytes]
 """bytes may be sent again after a fault; an iterator is sent once."""
 

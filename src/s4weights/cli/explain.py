@@ -10,8 +10,8 @@ from typing import Any
 
 from s4weights.codec.container import BaseBody, read_bases
 from s4weights.codec.errors import FormatError, MissingBase
-from s4weights.proxy.lineage.calls import ListUnder, Steps
-from s4weights.proxy.lineage.names import Content, pins_of
+from s4weights.proxy.lineage.names import pins_of
+from s4weights.proxy.lineage.perform import list_keys
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.objects.occupants import content, plain_bytes, restore_bytes
 
@@ -49,7 +49,7 @@ async def _explain(objects: Objects, bucket: str, key: str, *, as_json: bool) ->
         about |= {
             "writer": index.get("writer"),
             "kind": index.get("kind"),
-            "pins": await _pins(objects, bucket, body) if body is not None else 0,
+            "pins": len(await list_keys(objects.store.upstream, bucket, pins_of(body))) if body is not None else 0,
             "restore_bytes": restore,
             "restore_ratio": round(restore / plain, 3),
         }
@@ -78,15 +78,6 @@ async def _chain(objects: Objects, bucket: str, bases: tuple[BaseBody, ...]) -> 
             row["fault"] = f"damaged: {error}"
         chain.append(row)
     return chain
-
-
-async def _pins(objects: Objects, bucket: str, body: Content) -> int:
-    return len(await objects.store.guard.run(bucket, _listed(body)))
-
-
-def _listed(body: Content) -> Steps[list[str]]:
-    keys: list[str] = yield ListUnder(pins_of(body))
-    return keys
 
 
 def _print(about: dict[str, Any], chain: list[dict[str, Any]]) -> None:
