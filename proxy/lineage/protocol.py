@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from s4weights.proxy.errors import S3Error
+
 from .calls import Commit, CopyAside, ListUnder, Look, Need, NewObject, Occupant, Put, Remove, Steps
 from .names import (
     Content,
@@ -33,6 +35,11 @@ _ATTEMPTS = 8
 
 class Contended(Exception):
     """A key changed under every try."""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a call that raised this was not carried out, and never will be."""
+    return isinstance(error, S3Error) and not error.after_fault
 
 
 def claim(need: Need, dependent: str) -> Steps[bool]:
@@ -78,8 +85,10 @@ def replace(
         tomb = yield from _stand_aside(key, old, new)
         try:
             done = yield Commit(key, old.etag if old is not None else None, new)
-        except Exception:
-            yield from _lift(tomb)
+        except S3Error as error:
+            # Without an answer it may yet be carried out: then the tombstone stays, for `gc`.
+            if is_refusal(error):
+                yield from _lift(tomb)
             raise
         yield from _lift(tomb)
         if done:

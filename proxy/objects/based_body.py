@@ -68,6 +68,8 @@ class BasedBody:
         self._started_s = time.monotonic()
         self._is_done = False
         self.uses_base = False
+        self.may_be_visible = False
+        """Whether the call that makes the object visible was begun and not answered: its pins stay, for `gc`."""
 
     def offers(self, frame: Frame) -> tuple[BaseRange, ...]:
         """What the frame may be predicted from. frame: the next one, in order."""
@@ -137,7 +139,8 @@ class BasedBody:
         self._is_done = True
         if self._cached is not None:
             await asyncio.to_thread(self._cached.drop)
-        await self._unclaim()
+        if not self.may_be_visible:
+            await self._unclaim()
 
     async def _unclaim(self) -> None:
         if not self.bases:

@@ -12,6 +12,7 @@ from s4weights.codec.encode import Encoder
 from s4weights.codec.types import Buffer, EncodedFrame, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.lineage.calls import NewObject
+from s4weights.proxy.lineage.protocol import is_refusal
 from s4weights.proxy.tracing import WorkSpan
 from s4weights.proxy.upstream.protocol import Conditions, Stored
 
@@ -78,9 +79,13 @@ class BodyEncoder:
             await self._writer.write(tail)
             if self._based is not None:
                 await self._based.keep([tail])
-        stored = await self._store.guard.replace(
-            self._writer.target, self._new_object(), conditions, self._writer.finish
-        )
+        new = self._new_object()
+        try:
+            stored = await self._store.guard.replace(self._writer.target, new, conditions, self._writer.finish)
+        except BaseException as error:
+            if self._based is not None and not is_refusal(error):
+                self._based.may_be_visible = True
+            raise
         totals = self.encoder.totals
         kind = (self.encoder.kind or Kind.UNKNOWN).value
         self._metrics.object_written(totals.logical_bytes, self._writer.stored_bytes, kind)

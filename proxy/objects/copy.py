@@ -5,7 +5,7 @@ from __future__ import annotations
 from s4weights.codec.container import read_bases
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.calls import Need, NewObject, Occupant
-from s4weights.proxy.lineage.protocol import copy_needs, unclaim
+from s4weights.proxy.lineage.protocol import copy_needs, is_refusal, unclaim
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
 from .carried import inherited
@@ -59,8 +59,9 @@ async def copy_object(
     needs = await _pinned(guard, source, there, target)
     try:
         return await guard.replace(target, NewObject(there.content, there.depth, needs), conditions, copy)
-    except BaseException:
-        await guard.run(target[0], unclaim(needs, target[1]))
+    except S3Error as error:
+        if is_refusal(error):
+            await guard.run(target[0], unclaim(needs, target[1]))
         raise
 
 

@@ -23,6 +23,7 @@ NO_CONTAINER: Final = NewObject()
 _ABSENT: Final = frozenset({"NoSuchKey", "NoSuchVersion", "MethodNotAllowed"})  # the last one: a delete marker
 _CHANGED: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
 _MOST_ALIKE: Final = 3
+_LOOKS: Final = 4
 # An object that cannot be looked at (its class, its key, our rights) has no ETag to hold it to.
 _UNKNOWN: Final = ""
 
@@ -44,19 +45,23 @@ class Guard:
         return await self._performer(bucket).run(steps)
 
     async def look(self, bucket: str, key: str, version: str | None = None) -> Occupant | None:
-        """What lies there. Raises: S3Error NoSuchBucket; UpstreamError."""
-        try:
-            found = await self.resolver.resolve(bucket, key, version_id=version)
-            return occupant_of(found, by_version=version is not None)
-        except S3Error as error:
-            if error.code in _ABSENT:
-                return None
-            if error.code == "NoSuchBucket":
-                raise
-            _log.debug("%s/%s cannot be looked at: %s", bucket, key, error)
-        except FormatError as error:
-            _log.warning("%s/%s names no bases as it should: %s", bucket, key, error)
-        return Occupant(_UNKNOWN)
+        """What lies there. Raises: S3Error NoSuchBucket, ServiceUnavailable; UpstreamError."""
+        for _ in range(_LOOKS):
+            try:
+                found = await self.resolver.resolve_briefly(bucket, key, version_id=version)
+                return occupant_of(await self.resolver.with_index(found), by_version=version is not None)
+            except S3Error as error:
+                if error.code in _ABSENT:
+                    return None
+                if error.code == "NoSuchBucket":
+                    raise
+                if error.code in _CHANGED:
+                    continue  # between its end and its index
+                _log.debug("%s/%s cannot be looked at: %s", bucket, key, error)
+            except FormatError as error:
+                _log.warning("%s/%s names no bases as it should: %s", bucket, key, error)
+            return Occupant(_UNKNOWN)
+        raise S3Error("ServiceUnavailable", "Others write this key at the same time.", Key=key)
 
     async def replace(
         self,

@@ -32,6 +32,10 @@ class Resolver:
     async def resolve(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
         """The object with its index. Raises: S3Error, UpstreamError."""
         found = await self.resolve_briefly(bucket, key, version_id=version_id, last_bytes=TAIL_WITH_INDEX_BYTES)
+        return await self.with_index(found)
+
+    async def with_index(self, found: LogicalObject) -> LogicalObject:
+        """An object that was found briefly. Raises: S3Error PreconditionFailed where it is another one by now."""
         if found.tail is None:
             return found
         index = found.tail.index or await self._load_index(found, found.tail)
