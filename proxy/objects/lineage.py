@@ -69,4 +69,7 @@ class Lineage:
                 return base_of(need), found
         except (S3Error, UpstreamError, FormatError) as error:
             _log.info("%s/%s is stored without a base: %s", bucket, key, error)
+        except Exception:
+            # A fault of ours: the save goes on all the same.
+            _log.exception("%s/%s is stored without a base", bucket, key)
         return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from s4weights.codec.errors import FormatError
@@ -24,11 +25,6 @@ _SIZE_SPREAD = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Recent:
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Listed:
     at_s: float
     keys: tuple[str, ...]
@@ -41,13 +37,13 @@ class Predecessors:
         self._upstream = upstream
         self._resolver = resolver
         self._settings = settings
-        self._recent: OrderedDict[tuple[str, str], _Recent] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], int] = OrderedDict()  # logical sizes, the last written at the end
         self._listed: dict[tuple[str, str, str], _Listed] = {}
 
     def written(self, bucket: str, key: str, size: int) -> None:
         """A container has become visible."""
         self._recent.pop((bucket, key), None)
-        self._recent[bucket, key] = _Recent(size)
+        self._recent[bucket, key] = size
         while len(self._recent) > RECENT_OBJECTS:
             self._recent.popitem(last=False)
 
@@ -61,19 +57,23 @@ class Predecessors:
         size: of the body, where it is known.
         """
         tried = 0
-        async for candidate in self._candidates(bucket, key, size):
-            found = await self._usable(bucket, candidate, size)
-            if found is not None:
-                return found
-            tried += 1
-            if tried == MOST_CANDIDATES:
-                break
+        async with contextlib.aclosing(self._candidates(bucket, key, size)) as candidates:
+            async for candidate in candidates:
+                found = await self._usable(bucket, candidate, size)
+                if found is not None:
+                    return found
+                tried += 1
+                if tried == MOST_CANDIDATES:
+                    break
         return None
 
-    async def _candidates(self, bucket: str, key: str, size: int | None) -> AsyncIterator[str]:
+    async def _candidates(self, bucket: str, key: str, size: int | None) -> AsyncGenerator[str, None]:
         step = parse_step(key)
         seen = {key}
-        recent = [one for there, one in reversed(self._recent) if there == bucket and one != key]
+        # As it is now: others write and remove meanwhile.
+        recent = {
+            one: self._recent[there, one] for there, one in reversed(self._recent) if there == bucket and one != key
+        }
         if step is not None:
             earlier = step.before(recent)
             earlier += [one for one in await self._earlier_steps(bucket, step) if one not in earlier]
@@ -83,15 +83,14 @@ class Predecessors:
         folder, _, name = key.rpartition("/")
         if is_pointer(key):
             # Often an exact copy of what was written just now.
-            for one in recent or await self._newest(bucket, folder):
+            for one in list(recent) or await self._newest(bucket, folder):
                 if one not in seen and one.rpartition("/")[0] == folder:
                     seen.add(one)
                     yield one
         if step is None and not is_pointer(key):
             return
-        for one in recent:
-            other = self._recent[bucket, one]
-            is_alike = one.rpartition("/")[2] == name and size is not None and _alike(other.size, size)
+        for one, other_size in recent.items():
+            is_alike = one.rpartition("/")[2] == name and size is not None and _alike(other_size, size)
             if one not in seen and is_alike and (step is None or step.order_of(one) is None):
                 yield one  # the same file of another run
 

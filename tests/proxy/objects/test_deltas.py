@@ -321,3 +321,22 @@ async def test_a_read_ends_where_the_object_is_overwritten_with_another_body(obj
     with pytest.raises(S3Error, match="PreconditionFailed"):
         async for _ in read:
             pass
+
+
+async def test_an_object_that_goes_while_a_base_is_looked_for_is_no_fault(objects: Objects) -> None:
+    run = Run()
+    for key in ("a/model.safetensors", "b/model.safetensors"):
+        await put(objects, key, run.step())
+    predecessors = objects.store.lineage.predecessors
+    resolve = predecessors._resolver.resolve
+
+    async def remove_and_resolve(bucket: str, key: str, **options: object) -> object:
+        for one in ("a/model.safetensors", "b/model.safetensors"):
+            predecessors.removed(bucket, one)
+        raise S3Error("NoSuchKey")
+
+    predecessors._resolver.resolve = remove_and_resolve  # type: ignore[assignment, method-assign]
+    try:
+        assert await predecessors.find(BUCKET, "c/checkpoint-5/model.safetensors", 2_000_000) is None
+    finally:
+        predecessors._resolver.resolve = resolve  # type: ignore[method-assign]
