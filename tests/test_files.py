@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import zstandard
@@ -16,7 +17,7 @@ from s4weights.codec._native import crc32c
 from s4weights.codec.decode import read_tail
 from s4weights.codec.engines import NativeEngine
 from s4weights.codec.errors import FormatError
-from s4weights.files import pack_file, unpack_file
+from s4weights.files import pack_file, unpack_file, whole_file
 from tests.codec.samples import safetensors_file, torch_file, trained_state
 
 BODIES = {
@@ -191,3 +192,34 @@ def test_inspect_refuses_a_segment_table_that_is_none(tmp_path, segments):
         inspect_file(tmp_path / "packed")
     unpack_file(tmp_path / "packed", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == BODIES["safetensors"]
+
+
+def test_what_a_link_points_to_is_replaced_with_the_mode_that_it_has(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    with whole_file(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(pipe.read_bytes)
+        with whole_file(pipe) as file:
+            file.write(b"through")
+        assert reading.result(10) == b"through"
+    assert pipe.is_fifo()
+
+
+def test_the_longest_name_that_a_file_may_have(tmp_path):
+    target = tmp_path / ("n" * 255)
+    with whole_file(target) as file:
+        file.write(b"x")
+    assert target.read_bytes() == b"x"
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]

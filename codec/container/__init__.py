@@ -1,6 +1,6 @@
 """The byte stream in the bucket: header, frames, index, trailer. `docs/format.md` is the specification."""
 
-from .bases import BaseBody, depth_on, read_bases
+from .bases import REPLACEABLE, BaseBody, depth_on, read_bases
 from .frame_header import FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, is_index_next
 from .header import HEADER_BYTES, MAGIC, VERSION, check_header, make_header
 from .index import INDEX_HEADER_BYTES, FrameSpan, Index, make_index, parse_index
@@ -14,6 +14,7 @@ __all__ = [
     "INDEX_HEADER_BYTES",
     "MAGIC",
     "REFERENCE_BYTES",
+    "REPLACEABLE",
     "TRAILER_BYTES",
     "VERSION",
     "BaseBody",

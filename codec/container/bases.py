@@ -9,6 +9,8 @@ from typing import Any, Final
 from ..errors import FormatError, LimitExceeded
 from ..limits import MAX_BASE_DEPTH, MAX_BASES
 
+REPLACEABLE: Final = "replaceable"
+"""A member of the index: its writer asks nobody before it is replaced or removed."""
 _DIGEST_BYTES: Final = 16
 _PLACES: Final = ("bucket", "version", "etag", "pin")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from aiohttp import web
 
 from s4weights.proxy.context import Context, iso_date
+from s4weights.proxy.errors import S3Error
 
 from .forward import forward_if_possible
 
@@ -37,7 +39,9 @@ async def head_bucket(context: Context) -> web.StreamResponse:
 
 
 async def delete_bucket(context: Context) -> web.StreamResponse:
-    """DeleteBucket."""
+    """DeleteBucket. What is kept there for dependents alone is for nobody once there are none."""
+    with contextlib.suppress(S3Error):  # the bucket's own answer follows
+        await context.objects.collector.clear_hidden(context.bucket)
     if (answer := await forward_if_possible(context)) is not None:
         return answer
     await context.upstream.delete_bucket(context.bucket)

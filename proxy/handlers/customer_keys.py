@@ -15,7 +15,7 @@ from s4weights.proxy.errors import S3Error
 
 from .attributes import check_key
 from .copy_object import find_source, parse_source
-from .forward import forward, forward_stream
+from .forward import forward, forward_stream, forward_write
 
 Handler = Callable[[Context], Awaitable[web.StreamResponse]]
 _SOURCE_KEY: Final = "x-amz-copy-source-server-side-encryption-customer-algorithm"
@@ -35,7 +35,7 @@ async def _copy(context: Context) -> web.StreamResponse:
     elif (await find_source(context)).is_container:
         # The copy would be a container that only its own key can open, and would be given back as one.
         raise S3Error("NotImplemented", "A checkpoint cannot be copied to SSE-C on the bucket's side; put it again.")
-    return await forward(context)
+    return await forward_write(context)
 
 
 # PutObject is not among them: its own handler streams the body, and stores it as it is.
@@ -47,6 +47,6 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "UploadPart": forward_stream,
     "CopyObject": _copy,
     "UploadPartCopy": _copy,
-    "CompleteMultipartUpload": forward,
+    "CompleteMultipartUpload": forward_write,
     "ListParts": forward,
 }

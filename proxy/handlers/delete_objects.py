@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from s4weights.proxy.context import Context
-from s4weights.proxy.errors import S3Error
+from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.http.xml import DeleteTarget, Tree, parse_delete
 
 from .attributes import check_key, delete_headers
@@ -32,13 +32,9 @@ async def delete_objects(context: Context) -> web.StreamResponse:
                 headers = await context.objects.delete(
                     context.bucket, key, version_id=version_id, conditions=target.conditions, headers=asked_headers
                 )
-            except S3Error as error:
-                return "Error", {
-                    "Key": key,
-                    "VersionId": version_id,
-                    "Code": error.code,
-                    "Message": error.message,
-                }
+            except (S3Error, UpstreamError) as error:
+                told = error if isinstance(error, S3Error) else S3Error("ServiceUnavailable")
+                return "Error", {"Key": key, "VersionId": version_id, "Code": told.code, "Message": told.message}
         marker = headers.get("x-amz-delete-marker")
         return "Deleted", {
             "Key": key,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from aiohttp import web
 
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
 
-from .forward import forward, forward_stream
+from .forward import forward
 
 
 def is_foreign(context: Context) -> bool:
@@ -15,10 +17,12 @@ def is_foreign(context: Context) -> bool:
     return not context.objects.uploads.knows(context.query["uploadId"])
 
 
-async def forward_upload(context: Context, *, has_body: bool = False) -> web.StreamResponse:
+async def forward_upload(
+    context: Context, send: Callable[[Context], Awaitable[web.StreamResponse]] = forward
+) -> web.StreamResponse:
     """Pass a call on. Raises: S3Error NoSuchUpload where there is no bucket that could know the upload."""
     try:
-        return await (forward_stream(context) if has_body else forward(context))
+        return await send(context)
     except S3Error as error:
         if error.code != "NotImplemented":
             raise

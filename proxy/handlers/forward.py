@@ -55,6 +55,11 @@ async def forward(context: Context) -> web.StreamResponse:
     return await pass_back(context, await context.upstream.forward(forwarded(context, await context.read_document())))
 
 
+async def forward_write(context: Context) -> web.StreamResponse:
+    """The same, where it may put another object at the key."""
+    return await context.objects.store.guard.beside((context.bucket, context.key), lambda: forward(context))
+
+
 async def forward_if_possible(context: Context) -> web.StreamResponse | None:
     """The bucket store's own answer; None from a directory, which has none."""
     try:

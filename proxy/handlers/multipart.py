@@ -20,6 +20,7 @@ from s4weights.proxy.upstream.protocol import Stored
 from .attributes import check_key, object_headers
 from .bucket import OWNER
 from .foreign_uploads import forward_upload, is_foreign
+from .forward import forward_write
 from .list_objects import read_max
 
 _MAX_ROWS: Final = 1_000
@@ -42,7 +43,7 @@ async def complete_multipart_upload(context: Context) -> web.StreamResponse:
     """CompleteMultipartUpload: quick answers with their real status, slow ones within a 200 that has begun."""
     check_key(context.key)
     if is_foreign(context):
-        return await forward_upload(context)
+        return await forward_upload(context, forward_write)
     # Checksums in its headers are the object's, not the document's.
     parts = parse_complete(await context.read_document(without=HEADER_PREFIX))
     work = asyncio.ensure_future(

@@ -16,6 +16,7 @@ from s4weights.proxy.limits import MAX_PUT_BYTES
 from .attributes import check_key
 from .copy_object import find_source
 from .foreign_uploads import forward_upload, is_foreign
+from .forward import forward_stream
 from .multipart import check_found, part_number
 
 _COPY_RANGE: Final = re.compile(r"bytes=(\d{1,19})-(\d{1,19})")
@@ -26,7 +27,7 @@ async def upload_part(context: Context) -> web.StreamResponse:
     check_key(context.key)
     number = part_number(context)
     if is_foreign(context):
-        return await forward_upload(context, has_body=True)
+        return await forward_upload(context, forward_stream)
     # An upload that is not there is refused before its bytes are sent.
     plan = context.objects.uploads.find(context.bucket, context.key, context.query["uploadId"]).plan
     body = await context.body(computed=plan.header if plan else None)

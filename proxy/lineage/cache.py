@@ -53,7 +53,7 @@ class ContainerCache:
             return
         for path, stat in sorted(files, key=lambda one: one[1].st_atime):
             if path.name.endswith(_PARTIAL):
-                path.unlink(missing_ok=True)
+                _unlink(path)
             else:
                 self._sizes[path.name] = stat.st_size
         self._make_room(0)
@@ -104,7 +104,7 @@ class ContainerCache:
     def _forget(self, name: str) -> None:
         with self._lock:
             self._sizes.pop(name, None)
-        (self._folder / name).unlink(missing_ok=True)
+        _unlink(self._folder / name)
 
 
 class CachedContainer:
@@ -149,18 +149,25 @@ class CachedContainer:
             self._cache._keep(self._path, content, depth, self.stored_bytes)
         except OSError as error:
             _log.warning("container is not cached: %s", error)
-            self._path.unlink(missing_ok=True)
+            _unlink(self._path)
 
     def drop(self) -> None:
         """It came to nothing. Harmless after keep."""
         if self._end():
-            self._path.unlink(missing_ok=True)
+            _unlink(self._path)
 
     def _end(self) -> bool:
         close, self._close = self._close, None
         if close is not None:
             close()
         return close is not None
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("cached container cannot be removed: %s", error)
 
 
 def _depth(name: str) -> int:

@@ -28,6 +28,7 @@ class Occupant:
     """What lies at a key. content: None where it is no container, or too small to be anybody's base.
 
     version: where the bucket keeps this one when another takes its place. depth: 0 needs no other body.
+    is_known: False where something is there that cannot be looked at (its class, its key, our rights, damage).
     """
 
     etag: str
@@ -35,6 +36,7 @@ class Occupant:
     depth: int = 0
     needs: tuple[Need, ...] = ()
     version: str | None = None
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,12 @@ class ListUnder:
 
 @dataclass(frozen=True, slots=True)
 class CopyAside:
-    """Copy what lies at key, as long as it has this ETag, to a new hidden key. Answer: whether it still had it."""
+    """Copy what lies at key, or one version of it, as long as it has this ETag, to a new hidden key. Answer: whether it had."""
 
     key: str
     etag: str
     target: str
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

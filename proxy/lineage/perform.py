@@ -55,8 +55,8 @@ class Performer:
                 return await self._read(key)
             case ListUnder(prefix):
                 return await list_keys(self._upstream, self._bucket, prefix)
-            case CopyAside(key, etag, target):
-                return await self._copy(key, etag, target)
+            case CopyAside(key, etag, target, version):
+                return await self._copy(key, etag, target, version)
             case Remove(key):
                 await self._remove(key)
             case Commit():
@@ -78,14 +78,15 @@ class Performer:
         finally:
             await body.aclose()
 
-    async def _copy(self, key: str, etag: str, target: str) -> bool:
+    async def _copy(self, key: str, etag: str, target: str, version: str | None) -> bool:
         try:
             await self._upstream.copy(
                 (self._bucket, key),
                 (self._bucket, target),
-                encryption(await self._headers(key)),
+                encryption(await self._headers(key, version)),
                 replace=False,
                 source_if_match=etag,
+                source_version_id=version,
             )
         except S3Error as error:
             if error.code in _GONE or error.code == "PreconditionFailed":
@@ -93,8 +94,8 @@ class Performer:
             raise
         return True
 
-    async def _headers(self, key: str) -> Headers:
-        return (await self._upstream.head(self._bucket, key)).headers
+    async def _headers(self, key: str, version: str | None = None) -> Headers:
+        return (await self._upstream.head(self._bucket, key, version_id=version)).headers
 
     async def _remove(self, key: str) -> None:
         """Where the bucket keeps versions, of this one too, or they would pile up."""

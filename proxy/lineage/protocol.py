@@ -10,9 +10,10 @@ Everything here is steps without I/O (calls.py); tests/proxy/lineage/test_interl
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
-from s4weights.proxy.errors import S3Error
+from s4weights.proxy.errors import S3Error, UpstreamError
 
 from .calls import Commit, CopyAside, ListUnder, Look, Need, NewObject, Occupant, Put, Remove, Steps
 from .names import (
@@ -29,6 +30,8 @@ from .names import (
     tombs_of,
 )
 
+_log = logging.getLogger(__name__)
+_FORBIDDEN = 403
 # Every try but the last one lost against another writer of the same key.
 _ATTEMPTS = 8
 
@@ -68,7 +71,7 @@ def find(need: Need) -> Steps[str | None]:
             if occupant is not None and occupant.content == need.content and occupant.depth <= need.depth:
                 return need.key
     for key in (yield ListUnder(hidden_of(need.content))):
-        if hidden_depth(key) <= need.depth and (yield Look(key)) is not None:
+        if hidden_depth(key) <= need.depth and _holds((yield Look(key)), need.content):
             return str(key)
     return None
 
@@ -82,7 +85,7 @@ def replace(
     """
     for _ in range(attempts):
         old: Occupant | None = yield Look(key, version)
-        tomb = yield from _stand_aside(key, old, new)
+        tomb = yield from _stand_aside(key, version, old, new)
         try:
             done = yield Commit(key, old.etag if old is not None else None, new)
         except S3Error as error:
@@ -94,9 +97,22 @@ def replace(
         if done:
             if old is not None and old.version is None:
                 kept = {need.nonce for need in new.needs} if new is not None else set()
-                yield from unclaim([need for need in old.needs if need.nonce not in kept], key)
+                yield from _left_to_gc(unclaim([need for need in old.needs if need.nonce not in kept], key))
             return old
     raise Contended(key)
+
+
+def beside(key: str) -> Steps[None]:
+    """Around a call of the client's own, Commit, that may put another object at key: what is there now may be a base."""
+    old: Occupant | None = yield Look(key)
+    tomb = yield from _stand_aside(key, None, old, NewObject())
+    try:
+        yield Commit(key, old.etag if old is not None else None, NewObject())
+    except S3Error as error:
+        if is_refusal(error):
+            yield from _lift(tomb)
+        raise
+    yield from _lift(tomb)
 
 
 def copy_needs(
@@ -146,34 +162,69 @@ def _unpin_hidden(key: str, needs: Sequence[Need]) -> Steps[None]:
         yield from collect(need.content)
 
 
-def _stand_aside(key: str, old: Occupant | None, new: NewObject | None) -> Steps[str | None]:
-    """Before what is there goes: a tombstone, and where it is pinned a copy aside. Returns the tombstone."""
+def _stand_aside(key: str, version: str | None, old: Occupant | None, new: NewObject | None) -> Steps[str | None]:
+    """Before what is there goes: a tombstone, and where it is pinned a copy aside. Returns the tombstone.
+
+    version: the one that is to go, of those at key.
+    """
     if old is None or old.content is None or old.version is not None:
         return None
     if new is not None and new.content == old.content and new.depth <= old.depth:
         return None  # whoever needs the body finds it here
     tomb = tomb_key(old.content, new_nonce())
-    yield Put(tomb)
     try:
-        if (yield ListUnder(pins_of(old.content))):
-            yield from _keep(key, old, old.content)
+        yield Put(tomb)
+        pins = yield ListUnder(pins_of(old.content))
+    except S3Error as error:
+        if error.status != _FORBIDDEN:
+            yield from _lift(tomb)
+            raise
+        # Rights that end before our own folder: nobody who has them could have pinned anything, or keep it.
+        yield from _lift(tomb)
+        return None
+    try:
+        if pins:
+            yield from _keep(key, version, old, old.content)
     except Exception:
         yield from _lift(tomb)
         raise
     return tomb
 
 
-def _keep(key: str, old: Occupant, content: Content) -> Steps[None]:
+def _keep(key: str, version: str | None, old: Occupant, content: Content) -> Steps[None]:
     for copy in (yield ListUnder(hidden_of(content))):
-        if hidden_depth(copy) <= old.depth and (yield Look(copy)) is not None:
+        if hidden_depth(copy) <= old.depth and _holds((yield Look(copy)), content):
             return
     target = hidden_key(content, old.depth, new_nonce())
-    needs = yield from copy_needs(key, old, target)
+    needs = yield from copy_needs(key, old, target, version=version)
     # Where the object has changed, Commit sees the same and the whole is tried again.
-    if needs is not None and not (yield CopyAside(key, old.etag, target)):
-        yield from unclaim(needs, target)
+    if needs is None:
+        return
+    if (yield CopyAside(key, old.etag, target, version)):
+        if _holds((yield Look(target)), content):
+            return
+        yield Remove(target)  # of a bucket that copies whatever is there
+    yield from unclaim(needs, target)
+
+
+def _holds(found: Occupant | None, content: Content) -> bool:
+    return found is not None and found.content == content
 
 
 def _lift(tomb: str | None) -> Steps[None]:
     if tomb is not None:
-        yield Remove(tomb)
+        yield from _left_to_gc(removed([tomb]))
+
+
+def removed(keys: Iterable[str]) -> Steps[None]:
+    """Objects of our own go."""
+    for key in keys:
+        yield Remove(key)
+
+
+def _left_to_gc(steps: Steps[None]) -> Steps[None]:
+    """What is tidied up behind a call is no part of its outcome."""
+    try:
+        yield from steps
+    except (S3Error, UpstreamError) as error:
+        _log.info("left to gc: %s", error)

@@ -22,7 +22,9 @@ _SHARD: Final = re.compile(r"\d+-of-\d+", re.IGNORECASE)
 # fairseq's checkpoint_EPOCH_STEP, and the bare EPOCH-STEP of old Lightning templates.
 _PAIR: Final = re.compile(r"(?:^|(?<=/))(?:checkpoint_)?(?P<epoch>\d+)[-_](?P<step>\d+)(?=[-.])", re.IGNORECASE)
 # A measured value in a name changes from step to step and says nothing of their order.
-_METRIC: Final = re.compile(r"(?P<name>[A-Za-z_]*(?:loss|acc|score|metric|ppl|consumed_samples)[A-Za-z_]*=)-?[\d.]*\d")
+_METRIC: Final = re.compile(
+    r"(?P<name>[A-Za-z_]{0,32}(?:loss|acc|score|metric|ppl|consumed_samples)[A-Za-z_]{0,32}=)-?[\d.]*\d"
+)
 _POINTERS: Final = re.compile(r"(?<![A-Za-z])(last|best|latest|final|model_best)(?![A-Za-z])", re.IGNORECASE)
 # Staging names, markers and pointers to a checkpoint are none.
 _NEVER: Final = re.compile(r"(^|/)(tmp[-_.]|\.tmp)|\.tmp$|-unfinished|\.symlink$|(^|/)latest[^/]*\.txt$")

@@ -31,7 +31,7 @@ def sweep_pin(pin: str, *, dry_run: bool = False) -> Steps[bool]:
     dependent = read_pin(text)
     content = content_of(pin)
     found = yield Look(dependent)
-    if found is not None and any(need.content == content for need in found.needs):
+    if found is not None and (not found.is_known or any(need.content == content for need in found.needs)):
         return False
     if not dry_run:
         yield Remove(pin)

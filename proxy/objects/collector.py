@@ -12,6 +12,7 @@ from s4weights.proxy.limits import MIN_CONTAINER_BYTES
 from s4weights.proxy.lineage.calls import Occupant
 from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, content_of, is_hidden
 from s4weights.proxy.lineage.perform import list_entries
+from s4weights.proxy.lineage.protocol import removed
 from s4weights.proxy.lineage.sweep import missing_pins, pin_again, sweep_hidden, sweep_pin, sweep_tomb
 from s4weights.proxy.lineage.timing import DELAYS
 from s4weights.proxy.upstream.protocol import Entry, Upstream
@@ -60,6 +61,15 @@ class Collector:
             if not is_hidden(entry.key) and entry.size >= MIN_CONTAINER_BYTES:
                 yield entry
 
+    async def clear_hidden(self, bucket: str) -> None:
+        """Remove pins, tombstones and hidden bases where there is nothing else. Raises: S3Error, UpstreamError."""
+        hidden: list[str] = []
+        async for entry in list_entries(self._upstream, bucket):
+            if not is_hidden(entry.key):
+                return
+            hidden.append(entry.key)
+        await self._guard.run(bucket, removed(hidden))
+
     async def _pin_again(self, bucket: str, key: str, *, dry_run: bool) -> list[Found]:
         found: Occupant | None = await self._guard.look(bucket, key)
         if found is None or not found.needs:
@@ -70,6 +80,9 @@ class Collector:
         return [Found("pin added", key) for _ in unheld]
 
     async def _pin(self, bucket: str, entry: Entry, *, dry_run: bool) -> Found | None:
+        info = await self._upstream.head(bucket, entry.key)
+        if "x-amz-version-id" in info.headers:
+            return None  # a version of the dependent that is not shown may need the base as well
         try:
             done = await self._guard.run(bucket, sweep_pin(entry.key, dry_run=dry_run))
         except FormatError:

@@ -11,7 +11,7 @@ from s4weights.codec.errors import FormatError
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.calls import Commit, NewObject, Occupant, Steps
 from s4weights.proxy.lineage.perform import Performer
-from s4weights.proxy.lineage.protocol import Contended, replace
+from s4weights.proxy.lineage.protocol import Contended, beside, replace
 from s4weights.proxy.upstream.protocol import NO_CONDITIONS, Conditions, Headers, Stored, Upstream, names_etag
 
 from .occupants import occupant_of
@@ -60,7 +60,7 @@ class Guard:
                 _log.debug("%s/%s cannot be looked at: %s", bucket, key, error)
             except FormatError as error:
                 _log.warning("%s/%s names no bases as it should: %s", bucket, key, error)
-            return Occupant(_UNKNOWN)
+            return Occupant(_UNKNOWN, is_known=False)
         raise S3Error("ServiceUnavailable", "Others write this key at the same time.", Key=key)
 
     async def replace(
@@ -126,6 +126,18 @@ class Guard:
 
         old = await self._perform(bucket, key, replace(key, None, version=version), committing)
         self._tell(bucket, key, old, None)
+        return answers[0]
+
+    async def beside(self, target: tuple[str, str], call: Callable[[], Awaitable[_T]]) -> _T:
+        """Make a call of the client's own that may put another object at target (bucket, key)."""
+        bucket, key = target
+        answers: list[_T] = []
+
+        async def committing(_: Commit) -> bool:
+            answers.append(await call())
+            return True
+
+        await self._perform(bucket, key, beside(key), committing)
         return answers[0]
 
     async def _perform(

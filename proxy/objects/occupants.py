@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from s4weights.codec.container import BaseBody, depth_on, read_bases
+from s4weights.codec.container import REPLACEABLE, BaseBody, depth_on, read_bases
 from s4weights.proxy.lineage.calls import Need, Occupant
 from s4weights.proxy.lineage.names import Content
 
@@ -51,6 +51,11 @@ def occupant_of(found: LogicalObject, *, by_version: bool = False) -> Occupant:
     trailer = found.tail.trailer
     body = content(trailer.digest, trailer.logical_bytes)
     return Occupant(found.stored.etag, body, depth_on(bases), needs, kept)
+
+
+def is_replaceable(found: LogicalObject) -> bool:
+    """Whether its writer may replace it without asking who needs it, so that nobody may come to."""
+    return found.tail is not None and found.tail.index is not None and bool(found.tail.index.about.get(REPLACEABLE))
 
 
 def restore_bytes(about: Mapping[str, Any], stored_bytes: int) -> int:

@@ -16,7 +16,7 @@ from s4weights.proxy.lineage.names import is_hidden
 from s4weights.proxy.lineage.steps import StepKey, is_pointer, parse_step, with_part
 from s4weights.proxy.upstream.protocol import Entry, Upstream
 
-from .occupants import MIN_BASE_BYTES, occupant_of, plain_bytes, restore_bytes
+from .occupants import MIN_BASE_BYTES, is_replaceable, occupant_of, plain_bytes, restore_bytes
 from .resolve import Resolver
 from .types import LogicalObject
 
@@ -141,7 +141,7 @@ class Predecessors:
             occupant = occupant_of(found)
         except (S3Error, UpstreamError, FormatError):
             return None
-        if occupant.content is None or occupant.depth + 1 > self._settings.max_chain:
+        if occupant.content is None or occupant.depth + 1 > self._settings.max_chain or is_replaceable(found):
             return None
         if size is not None and not _alike(found.info.size, size):
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from collections import deque
@@ -299,22 +300,35 @@ def _new_file(target: Path, source: Path | None, *, force: bool) -> Iterator[Bin
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[BinaryIO]:
-    """A file that replaces target when the block ends well, durable and whole; otherwise target stays as it was."""
-    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """A file that replaces target when the block ends well, durable and whole; otherwise target stays as it was.
+
+    What a link points to is replaced, with the mode that it has; what is no file (a pipe, a device) is written to as it is.
+    """
+    target = target.resolve()
+    known = target.stat() if target.exists() else None
+    if known is not None and not stat.S_ISREG(known.st_mode):
+        with target.open("wb") as file:
+            yield file
+        return
+    fd, name = tempfile.mkstemp(dir=target.parent, prefix=".s4weights.")
     temporary = Path(name)
     try:
         with os.fdopen(fd, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(_new_mode() if known is None else stat.S_IMODE(known.st_mode))
         temporary.replace(target)
         _sync_folder(target.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _new_mode() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _sync_folder(folder: Path) -> None:

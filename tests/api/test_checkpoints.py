@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import s4weights
+from s4weights.api.body_pipe import saved_bytes
 from s4weights.codec.errors import ConfigError
 from tests.api.states import same
 
@@ -95,3 +97,11 @@ def test_a_run_in_a_bucket(seaweedfs, monkeypatch):
     assert s4weights.prune_checkpoints("s3://runs/gpt", keep=1, endpoint=seaweedfs.endpoint) == [0, 1]
     assert s4weights.list_checkpoints("s3://runs/gpt", endpoint=seaweedfs.endpoint) == [2]
     assert same(s4weights.load_checkpoint("s3://runs/gpt", endpoint=seaweedfs.endpoint), states[2])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, about quantized tensors themselves
+def test_the_length_of_a_state_that_torch_cannot_skip_is_known_all_the_same():
+    quantized = torch.quantize_per_tensor(torch.arange(1000.0), 0.5, 3, torch.quint8)
+    plain = io.BytesIO()
+    torch.save({"q": quantized}, plain)
+    assert saved_bytes({"q": quantized}) == len(plain.getvalue())

@@ -223,3 +223,51 @@ def test_another_owner_than_expected_is_refused(seaweed, checkpoint):
         except ClientError as error:
             outcomes.append(error.response["Error"]["Code"])
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("how", ["delete marker", "overwritten"])
+def test_a_version_that_is_a_base_is_kept_for_its_dependent(seaweed, checkpoint, how):
+    client, bucket = seaweed.proxy.client(), make_bucket(seaweed)
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    base, key = "run/step-1/m.safetensors", "run/step-2/m.safetensors"
+    later = near(checkpoint)
+    version = client.put_object(Bucket=bucket, Key=base, Body=checkpoint)["VersionId"]
+    client.put_object(Bucket=bucket, Key=key, Body=later)
+    assert depends(seaweed, bucket)
+    if how == "delete marker":
+        client.delete_object(Bucket=bucket, Key=base)
+    else:
+        client.put_object(Bucket=bucket, Key=base, Body=os.urandom(3000))
+    client.delete_object(Bucket=bucket, Key=base, VersionId=version)
+    assert holds_hidden(seaweed, bucket)
+    assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == later
+
+
+def test_a_base_is_kept_also_where_an_upload_begun_past_the_proxy_takes_its_place(seaweed, checkpoint):
+    client, bucket = seaweed.proxy.client(), make_bucket(seaweed)
+    base, key = "run/step-1/m.safetensors", "run/step-2/m.safetensors"
+    later, other = near(checkpoint), os.urandom(MIB)
+    client.put_object(Bucket=bucket, Key=base, Body=checkpoint)
+    client.put_object(Bucket=bucket, Key=key, Body=later)
+    assert depends(seaweed, bucket)
+    asked = {"Bucket": bucket, "Key": base}
+    upload = seaweed.straight.create_multipart_upload(**asked)["UploadId"]
+    etag = client.upload_part(**asked, UploadId=upload, PartNumber=1, Body=other)["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+    client.complete_multipart_upload(**asked, UploadId=upload, MultipartUpload=parts)
+    assert client.get_object(**asked)["Body"].read() == other
+    assert holds_hidden(seaweed, bucket)
+    assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == later
+
+
+def near(checkpoint: bytes) -> bytes:
+    """A checkpoint that differs in a few of its last values."""
+    return checkpoint[:-64] + bytes(one ^ 1 for one in checkpoint[-64:])
+
+
+def depends(endpoint: Endpoint, bucket: str) -> bool:
+    return bool(endpoint.straight.list_objects_v2(Bucket=bucket, Prefix=".s4weights/pins/").get("Contents"))
+
+
+def holds_hidden(endpoint: Endpoint, bucket: str) -> bool:
+    return bool(endpoint.straight.list_objects_v2(Bucket=bucket, Prefix=".s4weights/bases/").get("Contents"))

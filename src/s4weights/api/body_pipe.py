@@ -101,6 +101,11 @@ class _Counter:
 def saved_bytes(state: object) -> int:
     """Length of what torch.save writes, without reading a tensor."""
     counter = _Counter()
-    with torch.serialization.skip_data():
+    try:
+        with torch.serialization.skip_data():
+            torch.save(state, counter)  # type: ignore[arg-type]
+    except RuntimeError:
+        # A state with something that torch cannot skip, such as a quantized tensor: it is written, to nowhere.
+        counter = _Counter()
         torch.save(state, counter)  # type: ignore[arg-type]
     return counter.end

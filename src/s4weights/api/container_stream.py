@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from s4weights.codec.container import LogicalETag
+from s4weights.codec.container import REPLACEABLE, LogicalETag
 from s4weights.codec.encode import Encoder, encode_frame
 from s4weights.codec.engines import choose_engine
 from s4weights.codec.types import Buffer, EncodedFrame, Frame, Level
@@ -53,7 +53,8 @@ class ContainerStream:
         self._submit(self._encoder.plan_end())
         while self._ahead:
             self._take()
-        self._send(self._encoder.finish(etag=LogicalETag(self._md5.digest())))
+        # Nothing here asks who needs an object before it is replaced, so no proxy may take it for a base.
+        self._send(self._encoder.finish(etag=LogicalETag(self._md5.digest()), more={REPLACEABLE: True}))
 
     def close(self) -> None:
         """End the threads; harmless after `finish`."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from s4weights.codec.container import depth_on, read_bases
+from s4weights.codec.container import REPLACEABLE, depth_on, read_bases
+from s4weights.codec.encode import Encoder, encode_frame
+from s4weights.codec.engines import NativeEngine
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, HIDDEN
 from s4weights.proxy.lineage.perform import list_keys
 from s4weights.proxy.metrics import Metrics
+from s4weights.proxy.objects.marker import container_marker
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import Conditions
@@ -340,3 +344,28 @@ async def test_an_object_that_goes_while_a_base_is_looked_for_is_no_fault(object
         assert await predecessors.find(BUCKET, "c/checkpoint-5/model.safetensors", 2_000_000) is None
     finally:
         predecessors._resolver.resolve = resolve  # type: ignore[method-assign]
+
+
+async def test_what_its_writer_may_replace_past_the_proxy_is_no_base(objects: Objects) -> None:
+    run = Run()
+    encoder, engine = Encoder(), NativeEngine()
+    frames = [*encoder.plan(run.step()), *encoder.plan_end()]
+    stored = encoder.start() + b"".join(
+        bytes(piece) for one in frames for piece in encoder.add(encode_frame(one, engine))
+    )
+    stored += encoder.finish(more={REPLACEABLE: True})
+    await objects.store.upstream.put(BUCKET, KEYS[0], stored, len(stored), container_marker())
+    second = run.step()
+    await put(objects, KEYS[1], second)
+    assert await bases(objects, KEYS[1]) == []
+
+
+async def test_a_cache_whose_folder_is_replaced_by_a_file_fails_no_save(objects: Objects, settings: Settings) -> None:
+    run = Run()
+    folder = settings.state_dir / "containers"
+    await put(objects, KEYS[0], run.step())
+    shutil.rmtree(folder)
+    folder.write_bytes(b"")
+    second = run.step()
+    await put(objects, KEYS[1], second)
+    assert await read_all(objects, KEYS[1]) == second
