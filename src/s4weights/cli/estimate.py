@@ -145,7 +145,8 @@ def _print_table(place: str, result: Estimate, price: float, *, named: bool) -> 
     )
     console.print(
         f"An estimate from {size(result.read_bytes)} that were read ({whole.sampled} of {whole.pieces} pieces encoded and "
-        f"decoded again, {result.engine}), not a promise: what was not read may differ.",
+        f"decoded again, {result.engine}), not a promise: what was not read may differ. Twins within a body, and earlier "
+        "checkpoints, save more.",
         soft_wrap=True,
     )
 
