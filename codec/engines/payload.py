@@ -142,6 +142,8 @@ def encode_untyped(data: Buffer, level: Level, bases: Sequence[Base] = ()) -> En
     candidates.extend((number, _xor(data, base)) for number, base in usable)
     for used, rest in candidates:
         mode, stored = _encode_bytes(rest, level)
+        if mode is Mode.RAW:
+            continue  # never smaller than the logical bytes
         predictor = Predictor.NONE if used is None else Predictor.XOR
         payload = join_payload(b"", [(mode, stored)])
         coded = EncodedPayload(ElementType.BYTES, predictor, Layout.PLANES, (mode,), payload, used)

@@ -12,6 +12,13 @@ namespace {
 // multiplying with x^(8 * kRun) modulo the polynomial, which is linear and so a table over four bytes.
 constexpr std::size_t kRun = 1024;
 
+// No prefetcher follows three runs at once: out of main memory they take three times as long without it.
+void fetch_ahead(const std::uint8_t* at) noexcept {
+  for (std::size_t line = 0; line < 192; line += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + 3 * kRun + line), _MM_HINT_T0);
+  }
+}
+
 using Shift = std::array<std::array<std::uint32_t, 256>, 4>;
 
 std::uint64_t load(const std::uint8_t* at) noexcept {
@@ -54,6 +61,7 @@ std::uint32_t crc32c_sse42(std::span<const std::uint8_t> data, std::uint32_t sta
     std::uint64_t second = 0;
     std::uint64_t third = 0;
     for (std::size_t k = 0; k < kRun; k += 8) {
+      if (k % 64 == 0) fetch_ahead(at + 3 * k);
       crc = _mm_crc32_u64(crc, load(at + k));
       second = _mm_crc32_u64(second, load(at + kRun + k));
       third = _mm_crc32_u64(third, load(at + 2 * kRun + k));
