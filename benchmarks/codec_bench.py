@@ -54,7 +54,7 @@ class Found:
     def targets(self) -> Iterator[Target]:
         yield from size_targets(self.sizes, self.whole)
         yield from speed_targets(self.speeds)
-        yield from (one.target() for one in self.threads)
+        yield from (one.target() for one in self.threads if one.is_ours)
         yield from body_targets(self.bodies, self.most_above_raw)
 
 

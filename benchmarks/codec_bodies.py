@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -97,12 +98,13 @@ def body_targets(found: Table, most_above_raw: int) -> Iterator[Target]:
 
 @dataclass(frozen=True)
 class Threads:
-    """Seconds of one and of two threads, round by round, in pairs."""
+    """Seconds of one and of two threads, round by round, in pairs. is_ours: else it tells what the machine gives."""
 
     name: str
     logical_bytes: int
     one: list[float]
     two: list[float]
+    is_ours: bool = True
 
     @property
     def gain(self) -> float:
@@ -119,11 +121,15 @@ class Threads:
 
 
 def measure_threads(name: str, frames: Sequence[Frame], engine: Engine, runs: int) -> Iterator[Threads]:
-    """Whole frames, `balanced`, encoded with comparison and hashes, and decoded with hashes."""
+    """Whole frames, `balanced`, encoded with comparison and hashes, and decoded with hashes; beside them what two threads gain
+    here at all: SHA-256, which needs nothing but a core, and copying.
+    """
     encode = partial(encode_frame, engine=engine)
     stored = [b"".join((one.header, one.payload)) for one in map(encode, frames)]
     decode = partial(decode_frame, engine=engine)
     logical = sum(len(frame.data) for frame in frames)
+    bodies = [np.frombuffer(frame.data, np.uint8) for frame in frames]
+    copies = [(body, np.empty_like(body)) for body in bodies]
     with ThreadPoolExecutor(2) as pool:
 
         def time_pair(work: Callable[..., object], units: Sequence[object]) -> tuple[float, float]:
@@ -135,10 +141,21 @@ def measure_threads(name: str, frames: Sequence[Frame], engine: Engine, runs: in
                 done.result()
             return between - started, time.perf_counter() - between
 
-        for step, work, units in (("encode", encode, frames), ("decode", decode, stored)):
-            time_pair(work, units)
-            pairs = [time_pair(work, units) for _ in range(runs)]
-            yield Threads(f"{name} {step}", logical, [one for one, _ in pairs], [two for _, two in pairs])
+        kinds: tuple[tuple[str, Callable[..., object], Sequence[object]], ...] = (
+            ("encode", encode, frames),
+            ("decode", decode, stored),
+            ("SHA-256 of the same", hashlib.sha256, bodies),
+            ("memcpy of the same", lambda pair: np.copyto(pair[1], pair[0]), copies),
+        )
+        timed: dict[str, list[tuple[float, float]]] = {step: [] for step, _, _ in kinds}
+        for turn in range(runs + 1):
+            for step, work, units in kinds:
+                pair = time_pair(work, units)
+                if turn:
+                    timed[step].append(pair)
+    for step, pairs in timed.items():
+        one, two = ([pair[k] for pair in pairs] for k in (0, 1))
+        yield Threads(f"{name} {step}", logical, one, two, is_ours=step in ("encode", "decode"))
 
 
 def pack(body: bytes, engine: Engine, level: Level = Level.BALANCED) -> tuple[bytes, Encoder, list[Frame]]:

@@ -38,5 +38,5 @@ def keep_freed_memory(bytes: int) -> bool:
 
 def set_simd(name: str) -> str:
     """
-    Use `scalar` or `avx2`, as far as the machine has it. Returns what is used.
+    Use `scalar`, `avx2` or `avx512`, as far as the machine has it. Returns what is used.
     """

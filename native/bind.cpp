@@ -7,6 +7,8 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -301,9 +303,10 @@ bool keep_freed_memory(int bytes) {
 }
 
 std::string set_simd(const std::string& name) {
-  if (name != "scalar" && name != "avx2") throw nb::value_error("name: expected scalar or avx2");
-  const auto wanted = name == "scalar" ? s4::Simd::kScalar : s4::Simd::kAvx2;
-  return s4::set_simd(wanted) == s4::Simd::kAvx2 ? "avx2" : "scalar";
+  constexpr std::array kNames{"scalar", "avx2", "avx512"};  // in the order of s4::Simd
+  const auto* const found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) throw nb::value_error("name: expected scalar, avx2 or avx512");
+  return kNames[static_cast<std::size_t>(s4::set_simd(static_cast<s4::Simd>(found - kNames.begin())))];
 }
 
 }  // namespace
@@ -338,5 +341,6 @@ NB_MODULE(_native, m) {
   m.def("keep_freed_memory", &keep_freed_memory, "bytes"_a,
         "For the whole process: give memory back to the system only beyond this, an arena. False where it cannot be "
         "set.");
-  m.def("set_simd", &set_simd, "name"_a, "Use `scalar` or `avx2`, as far as the machine has it. Returns what is used.");
+  m.def("set_simd", &set_simd, "name"_a,
+        "Use `scalar`, `avx2` or `avx512`, as far as the machine has it. Returns what is used.");
 }

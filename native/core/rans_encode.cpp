@@ -5,6 +5,7 @@
 #include "windows.hpp"
 #if defined(__x86_64__)
 #include "rans_avx2.hpp"
+#include "rans_avx512.hpp"
 #endif
 
 namespace s4 {
@@ -40,6 +41,9 @@ std::uint8_t* encode_words(const RansEncodeTable& table, std::span<const std::ui
 #if defined(__x86_64__)
   if (simd() >= Simd::kAvx2) {
     states = lanes;
+    if (simd() >= Simd::kAvx512 && table.windowed) {
+      return encode_rans_rows_avx512(table, symbols.data(), rows - 1, words, states);
+    }
     return encode_rans_rows_avx2(table, symbols.data(), rows - 1, words, states);
   }
 #endif

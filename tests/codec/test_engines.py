@@ -12,6 +12,7 @@ from s4weights.codec.engines import NativeEngine, ReferenceEngine, choose_engine
 from s4weights.codec.errors import ConfigError, FormatError
 from s4weights.codec.types import NO_GRID, ElementType, Grid, Layout, Level, Predictor
 from tests.codec.engines.bodies import FLOATS, TYPED, cut, moments, symbols, weights
+from tests.native.payloads import FASTEST_SIMD, INSTRUCTION_SETS
 
 NATIVE, REFERENCE = NativeEngine(), ReferenceEngine()
 ENGINES = [NATIVE, REFERENCE]
@@ -32,10 +33,10 @@ def round_trip(data: bytes, element: ElementType, grid: Grid = NO_GRID, level: L
         assert found == data
 
 
-@pytest.fixture(params=["avx2", "scalar"])
+@pytest.fixture(params=INSTRUCTION_SETS)
 def simd(request):
     yield _native.set_simd(request.param)
-    _native.set_simd("avx2")
+    _native.set_simd(FASTEST_SIMD)
 
 
 @EVERY_LEVEL
@@ -119,12 +120,12 @@ def test_any_bytes_round_trip(data, element, level, columns):
 def test_scalar_and_vector_payloads_are_the_same_and_decode_each_other(seed, count, skew, element):
     data = symbols(count * element.width, skew, seed)
     try:
-        for name in ("scalar", "avx2"):
+        for name in INSTRUCTION_SETS:
             _native.set_simd(name)
             for level in Level:
                 round_trip(data, element, Grid(19, 4), level)
     finally:
-        _native.set_simd("avx2")
+        _native.set_simd(FASTEST_SIMD)
 
 
 @pytest.mark.parametrize("data", [b"a" * 5000, b"abc" * 5000, np.random.default_rng(0).bytes(5000)])

@@ -14,6 +14,7 @@ from s4weights.codec.entropy import Sample, histogram, rans
 from s4weights.codec.errors import ChecksumMismatch, FormatError, Truncated
 from s4weights.codec.types import ElementType, Layout, Predictor
 from tests.codec.document import decode_rans
+from tests.native.payloads import FASTEST_SIMD, INSTRUCTION_SETS
 
 
 def skewed(n: int, seed: int = 0) -> bytes:
@@ -132,7 +133,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("simd", ["avx2", "scalar"])
+@pytest.mark.parametrize("simd", INSTRUCTION_SETS)
 @pytest.mark.parametrize("engine", [NativeEngine(), ReferenceEngine()], ids=lambda one: one.name)
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_reader_rejects(name, engine, simd):
@@ -143,7 +144,7 @@ def test_a_reader_rejects(name, engine, simd):
         with pytest.raises(error, match="expected"):
             engine.decode(payload, ElementType.U8, Predictor.NONE, Layout.PLANES, 1, N)
     finally:
-        _native.set_simd("avx2")
+        _native.set_simd(FASTEST_SIMD)
 
 
 @pytest.mark.parametrize("engine", [NativeEngine(), ReferenceEngine()], ids=lambda one: one.name)

@@ -1,4 +1,4 @@
-"""Both instruction sets, one after the other."""
+"""Every instruction set, one after the other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.native.payloads import using
+from tests.native.payloads import INSTRUCTION_SETS, using
 
 
-@pytest.fixture(params=["avx2", "scalar"])
+@pytest.fixture(params=INSTRUCTION_SETS)
 def simd(request: pytest.FixtureRequest) -> Iterator[str]:
     with using(request.param) as used:
         yield used

@@ -1,4 +1,4 @@
-"""Frames that gain, their payloads from the kernels, and both instruction sets."""
+"""Frames that gain, their payloads from the kernels, and every instruction set that there is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from s4weights.codec.types import NO_GRID, BaseKind, ElementType, Grid, Layout, 
 from tests.codec.engines.bodies import moments, symbols, weights
 
 LEVELS = [level.value for level in Level]
-FASTEST_SIMD = _native.set_simd("avx2")
+# Those that this machine has, the best one last, so that it is the one in use.
+INSTRUCTION_SETS = list(dict.fromkeys(_native.set_simd(name) for name in ("scalar", "avx2", "avx512")))
+FASTEST_SIMD = INSTRUCTION_SETS[-1]
 
 
 @dataclass(frozen=True)

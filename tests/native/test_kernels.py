@@ -217,5 +217,5 @@ def test_a_first_column_outside_the_columns_is_refused(grid):
 
 
 def test_unknown_instruction_sets_are_refused():
-    with pytest.raises(ValueError, match="scalar or avx2"):
+    with pytest.raises(ValueError, match="scalar, avx2 or avx512"):
         _native.set_simd("avx3")

@@ -13,18 +13,26 @@ NATIVE = Path(__file__).parents[2] / "native"
 PROGRAM = Path(__file__).parent / "digests.cpp"
 ARM_COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 
+AVX2 = ["-mavx2", "-mbmi2", "-mpopcnt"]
+# By the end of a file's name; as in native/CMakeLists.txt.
+WIDE = {"sse42": ["-msse4.2"], "avx2": AVX2, "avx512": [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl"]}
+
 pytestmark = pytest.mark.slow
 
 
 def digests(folder: Path, compiler: str, *command: str) -> str:
     """What the program prints, compiled with no instruction set but the compiler's own."""
-    plain = [path for path in sorted((NATIVE / "core").glob("*.cpp")) if not path.stem.endswith(("_avx2", "_sse42"))]
+    plain = [
+        path
+        for path in sorted((NATIVE / "core").glob("*.cpp"))
+        if not path.stem.endswith(("_avx2", "_avx512", "_sse42"))
+    ]
     flags = ["-std=c++20", "-O2", "-static", f"-I{NATIVE}"]
     if compiler != ARM_COMPILER and platform.machine() == "x86_64":
         # Here the dispatch names them; nothing else may need their instructions.
         vectors = [path for path in sorted((NATIVE / "core").glob("*.cpp")) if path not in plain]
         for path in vectors:
-            wide = ["-msse4.2"] if path.stem.endswith("_sse42") else ["-mavx2", "-mbmi2", "-mpopcnt"]
+            wide = WIDE[path.stem.rpartition("_")[2]]
             subprocess.run([compiler, *flags, *wide, "-c", str(path), "-o", str(folder / f"{path.stem}.o")], check=True)
         plain += [folder / f"{path.stem}.o" for path in vectors]
     program = folder / "digests"

@@ -14,6 +14,7 @@ from s4weights.codec.types import NO_GRID, BaseKind, ElementType, Grid, Mode, Pr
 from tests.codec.engines.bodies import FLOATS, TYPED, moments, symbols, weights
 from tests.native.payloads import (
     EXAMPLES,
+    INSTRUCTION_SETS,
     LEVELS,
     Coded,
     as_coded,
@@ -47,7 +48,7 @@ def test_both_instruction_sets_write_and_read_the_same_payloads(element, level):
             continue
         one = as_coded(frame, element, first)
         assert len(one.payload) < len(frame)
-        for name in ("scalar", "avx2"):
+        for name in INSTRUCTION_SETS:
             with using(name):
                 assert one.decode(one.payload) == frame
                 assert one.is_verified(one.payload, frame)
@@ -70,7 +71,7 @@ def test_both_instruction_sets_predict_the_same_from_a_base(element, predictor, 
     for count in SIZES[2:]:
         frame, base = pair(count, element, kind, 0.2, bits=predictor is Predictor.XOR)
         found = []
-        for name in ("scalar", "avx2"):
+        for name in INSTRUCTION_SETS:
             with using(name):
                 found.append(encode(frame, element, level, bases=[(kind, base)]))
         assert found[0] == found[1], count
@@ -78,7 +79,7 @@ def test_both_instruction_sets_predict_the_same_from_a_base(element, predictor, 
             continue
         one = as_coded(frame, element, found[0], [(kind, base)])
         used.add(one.predictor)
-        for name in ("scalar", "avx2"):
+        for name in INSTRUCTION_SETS:
             with using(name):
                 assert one.decode(one.payload) == frame
                 assert one.is_verified(one.payload, frame)
@@ -157,7 +158,7 @@ def test_both_instruction_sets_predict_the_same_levels(element, grid, level):
     assert first.predictor == Predictor.LEVELS
     assert int.from_bytes(first.payload[:4], "little") == grid.columns
     assert coded(frame, element, level, grid) == first
-    for name in ("scalar", "avx2"):
+    for name in INSTRUCTION_SETS:
         with using(name):
             assert first.decode(first.payload) == frame
             assert first.is_verified(first.payload, frame)
@@ -255,7 +256,7 @@ def test_damage_is_an_error_or_other_bytes_and_the_same_for_both_instruction_set
     for seed in range(200):
         payload = damaged(one.payload, seed)
         found = []
-        for simd_name in ("scalar", "avx2"):
+        for simd_name in INSTRUCTION_SETS:
             with using(simd_name):
                 decoded = outcome(one, payload)
                 assert one.is_verified(payload, one.frame) == (decoded == one.frame)

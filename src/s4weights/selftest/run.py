@@ -83,10 +83,9 @@ def contenders(name: str) -> tuple[list[Contender], dict[str, str]]:
     found = [Contender("reference", ReferenceEngine())]
     missing = {"reference": ""}
     if name in ("auto", "native", "gpu"):
-        best = _native.set_simd("avx2")
+        sets = [_native.set_simd(simd) for simd in ("avx512", "avx2", "scalar")]
         found += [
-            Contender(f"native {simd}", NativeEngine(), simd, writes_as="reference")
-            for simd in dict.fromkeys((best, "scalar"))
+            Contender(f"native {simd}", NativeEngine(), simd, writes_as="reference") for simd in dict.fromkeys(sets)
         ]
         missing["native"] = ""
     if name in ("auto", "gpu"):
@@ -128,7 +127,7 @@ def run(
             tell("frames around blocks and their own end")
             _compare(quick, block_cases(thorough=thorough), outcome)
     finally:
-        _native.set_simd("avx2")
+        _native.set_simd("avx512")
     outcome.seconds = time.monotonic() - started_s
     return outcome
 
