@@ -116,7 +116,7 @@ def test_any_bytes_round_trip(data, element, level, columns):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9_000), st.floats(0.02, 0.9), st.sampled_from(TYPED))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_scalar_and_vector_payloads_are_the_same_and_decode_each_other(seed, count, skew, element):
     data = symbols(count * element.width, skew, seed)
     try:
