@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..errors import ConfigError
-from .interface import EncodedPayload, Engine
+from .interface import DeviceEngine, EncodedPayload, Engine
 from .native import NativeEngine
 from .reference import ReferenceEngine
 
-__all__ = ["EncodedPayload", "Engine", "NativeEngine", "ReferenceEngine", "choose_engine"]
+__all__ = ["DeviceEngine", "EncodedPayload", "Engine", "NativeEngine", "ReferenceEngine", "choose_engine"]
 
 
 def choose_engine(name: str = "auto") -> Engine:

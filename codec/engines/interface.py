@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..container import REFERENCE_BYTES
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
@@ -76,4 +76,23 @@ class Engine(Protocol):
 
     def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
         """Whether a payload gives back just these bytes. Raises: FormatError."""
+        ...
+
+
+@runtime_checkable
+class DeviceEngine(Engine, Protocol):
+    """One that works on a device, in batches: it needs many threads that each wait for their frame, and it may err."""
+
+    @property
+    def frames_at_once(self) -> int:
+        """So many frames under way keep the device busy."""
+        ...
+
+    @property
+    def second(self) -> Engine:
+        """Asked where what this one decoded has not the hash that was written."""
+        ...
+
+    def was_wrong(self) -> None:
+        """`second` decoded to the right bytes, this one did not."""
         ...
