@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from ..errors import ConfigError
+import logging
+from typing import Final
+
+from ..errors import ConfigError, EngineUnavailable
+from ..limits import GPU_MEMORY_BYTES
 from .interface import DeviceEngine, EncodedPayload, Engine
 from .native import NativeEngine
 from .reference import ReferenceEngine
 
-__all__ = ["DeviceEngine", "EncodedPayload", "Engine", "NativeEngine", "ReferenceEngine", "choose_engine"]
+__all__ = ["ENGINES", "DeviceEngine", "EncodedPayload", "Engine", "NativeEngine", "ReferenceEngine", "choose_engine"]
+
+_log = logging.getLogger(__name__)
 
 
-def choose_engine(name: str = "auto") -> Engine:
-    """Return the engine of that name; `auto`: the fastest that runs here. Raises: ConfigError."""
-    if name in ("auto", "native"):
+ENGINES: Final = ("auto", "native", "gpu", "reference")
+
+
+def choose_engine(name: str = "auto", *, gpu_memory_bytes: int = GPU_MEMORY_BYTES) -> Engine:
+    """Return the engine of that name; `auto`: the GPU's where it runs here, else the native one.
+
+    gpu_memory_bytes: of the device, at most. Raises: ConfigError; EngineUnavailable where `gpu` is asked for and cannot be.
+    """
+    if name == "native":
         return NativeEngine()
     if name == "reference":
         return ReferenceEngine()
-    raise ConfigError(f"engine: expected auto, native or reference, found {name!r}")
+    if name not in ENGINES:
+        raise ConfigError(f"engine: expected {', '.join(ENGINES)}, found {name!r}")
+    from ..gpu import usable
+
+    if name == "gpu":
+        return usable.shared_engine(gpu_memory_bytes)
+    if usable.may_be_usable():
+        try:
+            return usable.shared_engine(gpu_memory_bytes)
+        except EngineUnavailable as error:
+            _log.info("the processor codes alone: %s", error)
+    return NativeEngine()

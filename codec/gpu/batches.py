@@ -71,7 +71,11 @@ class Batch(Protocol):
         ...
 
     def finish(self) -> None:
-        """Wait for the outcome, and hand it out. Raises: as compute."""
+        """Wait for the outcome, and take it out of the slot. Raises: as compute."""
+        ...
+
+    def hand_out(self) -> None:
+        """Give each job its outcome, after `finish`."""
         ...
 
     def abandon(self) -> None:
@@ -159,6 +163,7 @@ class EncodeBatch(_Steps):
         self._frames: list[DeviceFrame] = []
         self._coded: Sequence[CodedFrame] = ()
         self._payload: torch.Tensor | None = None
+        self._payloads: list[EncodedPayload] = []
 
     def send(self) -> None:
         """See Batch."""
@@ -188,8 +193,11 @@ class EncodeBatch(_Steps):
     def finish(self) -> None:
         """See Batch."""
         fetched = self._wait_fetched()
-        payloads = [_payload(job, frame, fetched) for job, frame in zip(self.jobs, self._coded, strict=True)]
-        for job, payload in zip(self.jobs, payloads, strict=True):
+        self._payloads = [_payload(job, frame, fetched) for job, frame in zip(self.jobs, self._coded, strict=True)]
+
+    def hand_out(self) -> None:
+        """See Batch."""
+        for job, payload in zip(self.jobs, self._payloads, strict=True):
             job.done.set_result(payload)
 
     def _verify(self, payload: torch.Tensor) -> None:
@@ -236,6 +244,7 @@ class DecodeBatch(_Steps):
         self._stored: list[StoredFrame] = []
         self._rooms: list[torch.Tensor] = []
         self._refused: set[int] = set()
+        self._bodies: list[bytes] = []
 
     def send(self) -> None:
         """See Batch."""
@@ -266,11 +275,13 @@ class DecodeBatch(_Steps):
         """See Batch. A frame that the device refuses is for the processor to judge."""
         fetched = self._wait_fetched()
         start = 0
-        bodies: list[bytes] = []
         for number, job in enumerate(self.jobs):
-            bodies.append(b"" if number in self._refused else bytes(fetched[start : start + job.logical_bytes]))
+            self._bodies.append(b"" if number in self._refused else bytes(fetched[start : start + job.logical_bytes]))
             start += aligned(job.logical_bytes)
-        for job, body in zip(self.jobs, bodies, strict=True):
+
+    def hand_out(self) -> None:
+        """See Batch."""
+        for job, body in zip(self.jobs, self._bodies, strict=True):
             job.done.set_result(body)
 
     def _decode(self) -> None:

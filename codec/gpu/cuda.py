@@ -9,7 +9,6 @@ import torch
 
 from .interface import FrameCodec
 
-
 # Without types in torch.
 _Event: Final[Any] = torch.cuda.Event
 _Stream: Final[Any] = torch.cuda.Stream
@@ -47,7 +46,7 @@ class CudaStream:
         event.record(self._stream)
         return CudaEvent(event)
 
-    def after(self, event: CudaEvent) -> None:
+    def after(self, event: Any) -> None:
         """See Stream."""
         self._stream.wait_event(event.event)
 

@@ -43,6 +43,7 @@ class Health:
         self._counts = Counts()
         self._in_a_row = 0
         self._wrong = 0
+        self.last_fault = ""
 
     @property
     def counts(self) -> Counts:
@@ -68,16 +69,16 @@ class Health:
 
     def failed(self, error: BaseException, frames: int) -> None:
         """A batch did not; its frames are coded natively."""
+        what = f"{type(error).__name__}: {error}"
         with self._lock:
+            self.last_fault = what
             self._in_a_row += 1
             now = self._counts
             self._counts = replace(now, faults=now.faults + 1, fallbacks=now.fallbacks + frames)
             is_last = self._in_a_row >= _FAULTS_IN_A_ROW and not now.off
-        _log.warning(
-            "%s failed, %d frames are coded by the processor: %s: %s", self._name, frames, type(error).__name__, error
-        )
+        _log.warning("%s failed, %d frames are coded by the processor: %s", self._name, frames, what)
         if is_last:
-            self.switch_off(f"{_FAULTS_IN_A_ROW} faults in a row, the last one {type(error).__name__}: {error}")
+            self.switch_off(f"{_FAULTS_IN_A_ROW} faults in a row, the last one {what}")
 
     def was_wrong(self) -> None:
         """A frame was decoded to other bytes than were written, or refused, and the processor found it right."""

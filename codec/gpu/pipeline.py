@@ -126,6 +126,7 @@ class Pipeline:
         if self._try(batch, batch.finish):
             self._health.succeeded(len(batch.jobs), sum(job.logical_bytes for job in batch.jobs))
             self._release(batch.slot)
+            batch.hand_out()
 
     def _try(self, batch: Batch, step: Callable[[], None]) -> bool:
         """Whether a step went well. Where not, the batch is over: its jobs are given back, its slot is free again."""

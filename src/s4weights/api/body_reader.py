@@ -12,19 +12,19 @@ from typing import Any, BinaryIO, Final, cast
 
 from s4weights.bodies import BaseFiles, ContainerBody, Stored
 from s4weights.codec.container import FrameSpan
-from s4weights.codec.engines import choose_engine
+from s4weights.codec.engines import Engine
 
 # As much as a frame: small reads in a row decode each one once.
 _BUFFER_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def open_body(stored: Stored, where: Path, bases: BaseFiles, threads: int = 0) -> Iterator[BinaryIO]:
+def open_body(stored: Stored, where: Path, engine: Engine, bases: BaseFiles, threads: int = 0) -> Iterator[BinaryIO]:
     """The body of a container. where: what messages call it, and beside which its bases are looked for.
 
     Raises: FormatError, MissingBase, OSError, also in place of what a reader in C++ made of them.
     """
-    body = ContainerBody(where, stored, choose_engine(), bases)
+    body = ContainerBody(where, stored, engine, bases)
     raw = _ContainerFile(body, threads or os.cpu_count() or 1)
     try:
         with io.BufferedReader(raw, _BUFFER_BYTES) as file:
