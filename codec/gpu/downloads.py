@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from ..errors import S4WeightsError
@@ -32,13 +34,14 @@ class Downloads:
         """
         # What the training has begun writes the tensor first.
         self._stream.after(self._device.arrived())
-        pieces = tensor.split(self._chunk_bytes) if tensor.numel() else ()
+        pieces = [tensor[at : at + self._chunk_bytes] for at in range(0, tensor.numel(), self._chunk_bytes)]
         ahead: Event | None = None
         for number, piece in enumerate(pieces):
             event = ahead or self._begin(number, piece)
             ahead = self._begin(number + 1, pieces[number + 1]) if number + 1 < len(pieces) else None
             self._arrive(event, number, piece)
-            yield piece, memoryview(self._rooms[number % 2][: piece.numel()].numpy())
+            octets: npt.NDArray[np.uint8] = self._rooms[number % 2][: piece.numel()].numpy()
+            yield piece, octets.data
 
     def _begin(self, number: int, piece: torch.Tensor) -> Event:
         self._stream.copy(self._rooms[number % 2][: piece.numel()], piece)

@@ -11,11 +11,11 @@ import torch
 
 from s4weights.bodies import BaseFiles, Stored, StoredFile, is_container
 from s4weights.codec.container import HEADER_BYTES
-from s4weights.codec.engines import choose_engine
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Kind
+from s4weights.engine import open_engine
 
 from .body_reader import open_body, open_plain
 from .object_bytes import ObjectBytes
@@ -29,6 +29,7 @@ def load(
     weights_only: bool = True,
     *,
     bases: Sequence[Named] = (),
+    engine: str | None = None,
     threads: int = 0,
     endpoint: str | None = None,
     **torch_options: Any,
@@ -36,19 +37,19 @@ def load(
     """What torch.load gives for the body: of a container, or of a plain torch.save or safetensors file.
 
     source: a path, s3://BUCKET/KEY or a seekable file object. bases: files that a delta may need besides those beside it.
-    threads, endpoint: as for save. torch_options: of torch.load. Every frame is verified as it is read. Host memory beside
-    the tensors: some frames and blocks; a safetensors body is read whole before it becomes tensors.
+    engine, threads, endpoint: as for save. torch_options: of torch.load. Every frame is verified as it is read.
+    Host memory beside the tensors: some frames and blocks; a safetensors body is read whole before it becomes tensors.
     Raises: FormatError, MissingBase, ConfigError, OSError, what torch.load raises, botocore's errors.
     """
-    place = parse_target(source)
+    place, used = parse_target(source), open_engine(engine)
     options = {"map_location": map_location, "weights_only": weights_only, **torch_options}
     with (
         closing(_open(place, endpoint)) as stored,
-        closing(BaseFiles([Path(one) for one in bases], choose_engine())) as near,
+        closing(BaseFiles([Path(one) for one in bases], used)) as near,
     ):
         head = stored.read(0, SNIFF_BYTES)
         if is_container(head[:HEADER_BYTES]):
-            with open_body(stored, _where(place), near, threads) as body:
+            with open_body(stored, _where(place), used, near, threads) as body:
                 kind = sniff(body.read(SNIFF_BYTES), complete=True)
                 body.seek(0)
                 return _load(body, kind, options)

@@ -1,7 +1,7 @@
 """What torch.save writes when it leaves the storages out, and the checksums of these put where they belong.
 
-A storage's record is its local header, a hole, and a descriptor with its CRC-32, which the central directory at the end repeats;
-and torch makes an id of all of them. Source: torch.serialization.skip_data; caffe2/serialize/inline_container.cc.
+A storage's record is its local header, a hole, and a descriptor with its CRC-32, which the central directory at the end
+repeats; and torch makes an id of all of them. Source: torch.serialization.skip_data; caffe2/serialize/inline_container.cc.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Fill = Callable[[torch.UntypedStorage], int]
 
 
 def save_with_holes(state: object, sink: Sink, fill: Fill) -> None:
-    """torch.save, to the byte; each storage is `fill`ed in its place. Raises: S4WeightsError where the archive is not as known."""
+    """torch.save, to the byte; each storage is `fill`ed in its place. Raises: S4WeightsError where it does otherwise."""
     storages: dict[str, torch.UntypedStorage] = {}
     writer = _HoleWriter(sink, fill, storages)
     with torch.serialization.skip_data():
@@ -76,7 +76,7 @@ class _Nowhere:
 
 
 class _HoleWriter:
-    """The file object that torch writes to: local header, name, extra fields, data and descriptor of each record, in this order."""
+    """The file object that torch writes to: of each record its local header, name, extra fields, data and descriptor."""
 
     def __init__(self, sink: Sink, fill: Fill, storages: dict[str, torch.UntypedStorage]) -> None:
         self._sink = sink
@@ -94,11 +94,14 @@ class _HoleWriter:
 
     def write(self, data: Buffer) -> int:
         view = memoryview(data).cast("B")
-        if view[:4] == _DESCRIPTOR and len(view) in _DESCRIPTOR_SIZES:
+        magic = bytes(view[:4])
+        if magic == _DESCRIPTOR and len(view) in _DESCRIPTOR_SIZES:
             self._put(self._descriptor(bytes(view)))
         elif self._hole_crc is not None:
-            raise S4WeightsError(f"torch.save: expected a descriptor at byte {self._at}, found {bytes(view[:16]).hex()}")
-        elif view[:4] == _ENTRY:
+            raise S4WeightsError(
+                f"torch.save: expected a descriptor at byte {self._at}, found {bytes(view[:16]).hex()}"
+            )
+        elif magic == _ENTRY:
             self._put(_with_crcs(bytes(view), self._crcs, self._id_crc))
             self._has_directory = True
         elif self._is_id and len(view) == 2 * _DIGITS and bytes(view).isdigit():
@@ -112,7 +115,9 @@ class _HoleWriter:
 
     def seek(self, offset: int, whence: int = 0) -> int:
         if whence != 1 or offset <= 0 or self._hole_crc is not None:
-            raise S4WeightsError(f"torch.save: expected to skip a storage, found seek({offset}, {whence}) at byte {self._at}")
+            raise S4WeightsError(
+                f"torch.save: expected to skip a storage, found seek({offset}, {whence}) at byte {self._at}"
+            )
         if self._left is None:
             self._left = [one for one in self._storages.values() if one.nbytes()]
         storage = self._left.pop(0) if self._left else None
@@ -167,7 +172,11 @@ def _with_crcs(directory: bytes, crcs: list[int], id_crc: int | None) -> bytes:
         crc = None
         if name.endswith(_ID_NAME):
             crc = id_crc
-        elif left and name.rpartition(b"/")[0].endswith(b"/data") and any(made[at + _ENTRY_SIZE_AT : at + _ENTRY_SIZE_AT + 4]):
+        elif (
+            left
+            and name.rpartition(b"/")[0].endswith(b"/data")
+            and any(made[at + _ENTRY_SIZE_AT : at + _ENTRY_SIZE_AT + 4])
+        ):
             crc = left.pop(0)
         if crc is not None:
             made[at + _ENTRY_CRC_AT : at + _ENTRY_CRC_AT + 4] = crc.to_bytes(4, "little")

@@ -63,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
     sources = open_sources(options.place)
     total = sum(source.size for source in sources)
     with progress_bar(f"estimate {printable(options.place)}", total) as progress:
-        result = estimate(sources, open_engine(options.engine, one_by_one=True), progress, sample_bytes=options.max_bytes)
+        result = estimate(
+            sources, open_engine(options.engine, one_by_one=True), progress, sample_bytes=options.max_bytes
+        )
     price = PRICE_USD if options.price is None else options.price
     if options.json:
         _print_json(options.place, result, price)
