@@ -67,6 +67,11 @@ class CudaDevice:
         """See Device."""
         return tensor.device == self._device
 
+    def is_at(self, place: torch.device) -> bool:
+        """See Device. Without a number: the current one, of the thread that asks."""
+        number = torch.cuda.current_device() if place.index is None else place.index
+        return place.type == self._device.type and number == self._device.index
+
     def pinned(self, size: int) -> torch.Tensor:
         """See Device."""
         return torch.empty(size, dtype=torch.uint8, pin_memory=True)

@@ -59,6 +59,10 @@ class Device(Protocol):
         """Whether a tensor lies on this device."""
         ...
 
+    def is_at(self, place: torch.device) -> bool:
+        """Whether torch would put a tensor here that is to go to `place`."""
+        ...
+
     def pinned(self, size: int) -> torch.Tensor:
         """Page-locked bytes of the host's, which copies at full speed come from and go to. uint8, 1-D."""
         ...

@@ -95,6 +95,7 @@ class FakeDevice:
         self.faults = faults or Faults()
         self.delay_s = delay_s
         self.codec = FakeCodec(self)
+        self.place = torch.device("cpu")
         self.given_bytes = 0
         self.pinned_bytes = 0
         self.resident: set[int] = set()
@@ -105,6 +106,9 @@ class FakeDevice:
 
     def holds(self, tensor: torch.Tensor) -> bool:
         return tensor.untyped_storage().data_ptr() in self.resident
+
+    def is_at(self, place: torch.device) -> bool:
+        return place == self.place
 
     def adopt(self, *tensors: torch.Tensor) -> None:
         """These lie on the device from now on."""
