@@ -7,11 +7,20 @@ from typing import Final
 
 from ..errors import ConfigError, EngineUnavailable
 from ..limits import GPU_MEMORY_BYTES
-from .interface import DeviceEngine, EncodedPayload, Engine
+from .interface import DeviceCounts, DeviceEngine, EncodedPayload, Engine
 from .native import NativeEngine
 from .reference import ReferenceEngine
 
-__all__ = ["ENGINES", "DeviceEngine", "EncodedPayload", "Engine", "NativeEngine", "ReferenceEngine", "choose_engine"]
+__all__ = [
+    "ENGINES",
+    "DeviceCounts",
+    "DeviceEngine",
+    "EncodedPayload",
+    "Engine",
+    "NativeEngine",
+    "ReferenceEngine",
+    "choose_engine",
+]
 
 _log = logging.getLogger(__name__)
 

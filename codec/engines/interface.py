@@ -79,6 +79,21 @@ class Engine(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceCounts:
+    """Of a device, since the start. frames: coded there. fallbacks: frames that were coded by the processor after a fault.
+
+    off: why nothing is given to the device any more; empty while it is.
+    """
+
+    batches: int = 0
+    frames: int = 0
+    logical_bytes: int = 0
+    faults: int = 0
+    fallbacks: int = 0
+    off: str = ""
+
+
 @runtime_checkable
 class DeviceEngine(Engine, Protocol):
     """One that works on a device, in batches: it needs many threads that each wait for their frame, and it may err."""
@@ -86,6 +101,11 @@ class DeviceEngine(Engine, Protocol):
     @property
     def frames_at_once(self) -> int:
         """So many frames under way keep the device busy."""
+        ...
+
+    @property
+    def counts(self) -> DeviceCounts:
+        """As they are now."""
         ...
 
     @property

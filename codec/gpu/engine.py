@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import torch
 
-from ..engines.interface import EncodedPayload, Engine
+from ..engines.interface import DeviceCounts, EncodedPayload, Engine
 from ..engines.native import NativeEngine
 from ..engines.payload import check_base, check_layout, read_planes
 from ..errors import FormatError
@@ -20,7 +20,7 @@ from ..limits import FRAME_BYTES, GPU_PATIENCE_S, MIN_GPU_FRAME_BYTES
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .batches import CheckedPayload
 from .device import Device
-from .health import Counts, Health
+from .health import Health
 from .jobs import DecodeJob, EncodeJob, Job
 from .pipeline import Pipeline
 from .slots import RingSize
@@ -55,7 +55,7 @@ class GpuEngine:
         self._native = NativeEngine(huffman=False)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DeviceCounts:
         """See DeviceEngine."""
         return self.health.counts
 

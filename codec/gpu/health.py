@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from ..engines.interface import DeviceCounts
 
 _log = logging.getLogger(__name__)
 
@@ -19,34 +21,19 @@ class DeviceFault(Exception):
     """What a device gave back is not what it was to give back; the batch is coded natively."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Since the start. frames: coded on the device. fallbacks: frames that were coded natively after a fault.
-
-    off: why the engine is switched off; empty while it is not.
-    """
-
-    batches: int = 0
-    frames: int = 0
-    logical_bytes: int = 0
-    faults: int = 0
-    fallbacks: int = 0
-    off: str = ""
-
-
 class Health:
     """Of one device. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._counts = Counts()
+        self._counts = DeviceCounts()
         self._in_a_row = 0
         self._wrong = 0
         self.last_fault = ""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DeviceCounts:
         """As they are now."""
         return self._counts
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..engines.interface import EncodedPayload, Engine
+from ..engines.interface import DeviceCounts, EncodedPayload, Engine
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Predictor
 from .engine import GpuEngine
 from .jobs import DecodeJob
@@ -40,6 +40,11 @@ class TensorEngine:
     def frames_at_once(self) -> int:
         """See DeviceEngine."""
         return self.engine.frames_at_once
+
+    @property
+    def counts(self) -> DeviceCounts:
+        """See DeviceEngine."""
+        return self.engine.counts
 
     def was_wrong(self) -> None:
         """See DeviceEngine."""

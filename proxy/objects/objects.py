@@ -60,6 +60,7 @@ class Objects:
         threads = settings.threads or os.cpu_count() or 1
         quarter = settings.memory_bytes // 4
         engine = choose_engine(settings.engine, gpu_memory_bytes=settings.gpu_memory_bytes)
+        metrics.watch(engine)
         pool = CodecPool(engine, threads, Level(settings.level))
         self._resolver = Resolver(upstream)
         guard = Guard(upstream, self._resolver)
