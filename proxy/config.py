@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from s4weights.codec.engines import ENGINES
+from s4weights.codec.engines import ENGINES, ENTROPIES
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.limits import GPU_MEMORY_BYTES
 from s4weights.codec.types import Level
@@ -51,6 +51,8 @@ class Settings:
     """auto (the GPU's where it runs here, else native), native, gpu or reference."""
     gpu_memory_bytes: int = GPU_MEMORY_BYTES
     """What the GPU's engine may take of the device's memory."""
+    entropy: str = "open"
+    """Of the GPU's engine: open; gdeflate (nvCOMP, where it gains); nvcomp-ans (exponents, which then only nvCOMP reads)."""
     level: str = "balanced"
     """fast (never the bottleneck), balanced or small (everything that gains)."""
     deltas: bool = True
@@ -96,6 +98,7 @@ class Settings:
     def __post_init__(self) -> None:
         _check_choice("mode", self.mode, ("auto", "passthrough"))
         _check_choice("engine", self.engine, ENGINES)
+        _check_choice("entropy", self.entropy, ENTROPIES)
         _check_choice("level", self.level, tuple(level.value for level in Level))
         _check_choice("log_level", self.log_level.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
         _check_choice("log_format", self.log_format, ("text", "json"))

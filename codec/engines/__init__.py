@@ -13,6 +13,7 @@ from .reference import ReferenceEngine
 
 __all__ = [
     "ENGINES",
+    "ENTROPIES",
     "DeviceCounts",
     "DeviceEngine",
     "EncodedPayload",
@@ -28,11 +29,21 @@ _log = logging.getLogger(__name__)
 ENGINES: Final = ("auto", "native", "gpu", "reference")
 
 
-def choose_engine(name: str = "auto", *, gpu_memory_bytes: int = GPU_MEMORY_BYTES) -> Engine:
+# What a GPU's engine may try on planes: nothing beside the open coders; GDeflate where it gains; nvCOMP's ANS for exponents,
+# which only nvCOMP reads.
+ENTROPIES: Final = ("open", "gdeflate", "nvcomp-ans")
+
+
+def choose_engine(name: str = "auto", *, gpu_memory_bytes: int = GPU_MEMORY_BYTES, entropy: str = "open") -> Engine:
     """Return the engine of that name; `auto`: the GPU's where it runs here, else the native one.
 
-    gpu_memory_bytes: of the device, at most. Raises: ConfigError; EngineUnavailable where `gpu` is asked for and cannot be.
+    gpu_memory_bytes: of the device, at most. entropy: one of ENTROPIES; the processor's engines know the open coders only.
+    Raises: ConfigError; EngineUnavailable where `gpu` is asked for and cannot be.
     """
+    if entropy not in ENTROPIES or (entropy != "open" and name in ("native", "reference")):
+        raise ConfigError(
+            f"entropy: expected open, or with the gpu engine {', '.join(ENTROPIES[1:])}, found {entropy!r}"
+        )
     if name == "native":
         return NativeEngine()
     if name == "reference":
@@ -42,10 +53,10 @@ def choose_engine(name: str = "auto", *, gpu_memory_bytes: int = GPU_MEMORY_BYTE
     from ..gpu import usable
 
     if name == "gpu":
-        return usable.shared_engine(gpu_memory_bytes)
+        return usable.shared_engine(gpu_memory_bytes, entropy)
     if usable.may_be_usable():
         try:
-            return usable.shared_engine(gpu_memory_bytes)
+            return usable.shared_engine(gpu_memory_bytes, entropy)
         except EngineUnavailable as error:
             _log.info("the processor codes alone: %s", error)
     return NativeEngine()

@@ -23,6 +23,7 @@ from .device import Device, Event, Stream
 from .health import DeviceFault
 from .interface import CodedFrame, DeviceBase, DeviceFrame, StoredFrame
 from .jobs import DecodeJob, EncodeJob, Job, aligned
+from .plane_stage import PlaneStage
 from .slots import Slot
 from .sums import DeviceSums, sum_host
 
@@ -36,13 +37,14 @@ class CheckedPayload(EncodedPayload):
 
 @dataclass(slots=True)
 class Streams:
-    """Of one device, and the sums that are made in them."""
+    """Of one device, and the sums that are made in them. stage: what is tried on planes after the device's own codec."""
 
     device: Device
     up: Stream
     compute: Stream
     down: Stream
     sums: DeviceSums = field(default_factory=DeviceSums)
+    stage: PlaneStage | None = None
 
 
 class Batch(Protocol):
@@ -164,6 +166,8 @@ class EncodeBatch(_Steps):
         self._coded: Sequence[CodedFrame] = ()
         self._payload: torch.Tensor | None = None
         self._payloads: list[EncodedPayload] = []
+        # Frames that were made again after they had been verified.
+        self._changed: frozenset[int] = frozenset()
 
     def send(self) -> None:
         """See Batch."""
@@ -188,12 +192,19 @@ class EncodeBatch(_Steps):
             # Held until its copy is done: its memory may then be given to others.
             self._payload = coded.payload
             self._verify(coded.payload)
+            if (stage := self._streams.stage) is not None:
+                coded, self._changed = stage.improve(self._frames, coded)
+                self._coded, self._payload = coded.frames, coded.payload
             self._fetch(coded.payload)
 
     def finish(self) -> None:
         """See Batch."""
         fetched = self._wait_fetched()
-        self._payloads = [_payload(job, frame, fetched) for job, frame in zip(self.jobs, self._coded, strict=True)]
+        pairs = zip(self.jobs, self._coded, strict=True)
+        self._payloads = [
+            _payload(job, frame, fetched, is_checked=number not in self._changed)
+            for number, (job, frame) in enumerate(pairs)
+        ]
 
     def hand_out(self) -> None:
         """See Batch."""
@@ -225,12 +236,14 @@ class EncodeBatch(_Steps):
             raise DeviceFault(f"verification: {len(wrong)} of {len(out)} frames decode to other bytes")
 
 
-def _payload(job: EncodeJob, coded: CodedFrame, fetched: memoryview) -> EncodedPayload:
+def _payload(job: EncodeJob, coded: CodedFrame, fetched: memoryview, *, is_checked: bool) -> EncodedPayload:
     if coded.layout is Layout.RAW and coded.base is None:
         return raw_payload(job.data, job.element)
     payload = bytes(fetched[coded.offset : coded.offset + coded.stored_bytes])
     if len(payload) != coded.stored_bytes:
         raise DeviceFault(f"payload: expected {coded.stored_bytes} bytes at {coded.offset}, found {len(payload)}")
+    if not is_checked:
+        return EncodedPayload(coded.element, coded.predictor, coded.layout, coded.modes, payload, coded.base)
     return CheckedPayload(coded.element, coded.predictor, coded.layout, coded.modes, payload, coded.base, job.data)
 
 

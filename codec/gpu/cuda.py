@@ -59,18 +59,18 @@ class CudaDevice:
     """See Device. Memory is torch's own: what is free in its cache is used first."""
 
     def __init__(self, device: torch.device, codec: FrameCodec) -> None:
-        self._device = device
+        self.place = device
         self.codec = codec
         self.name = str(device)
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """See Device."""
-        return tensor.device == self._device
+        return tensor.device == self.place
 
     def is_at(self, place: torch.device) -> bool:
         """See Device. Without a number: the current one, of the thread that asks."""
         number = torch.cuda.current_device() if place.index is None else place.index
-        return place.type == self._device.type and number == self._device.index
+        return place.type == self.place.type and number == self.place.index
 
     def pinned(self, size: int) -> torch.Tensor:
         """See Device."""
@@ -78,20 +78,20 @@ class CudaDevice:
 
     def empty(self, size: int) -> torch.Tensor:
         """See Device."""
-        return torch.empty(size, dtype=torch.uint8, device=self._device)
+        return torch.empty(size, dtype=torch.uint8, device=self.place)
 
     def free_bytes(self) -> int:
         """See Device. The driver's, and what torch's allocator keeps unused."""
-        free, _ = torch.cuda.mem_get_info(self._device)
-        kept = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+        free, _ = torch.cuda.mem_get_info(self.place)
+        kept = torch.cuda.memory_reserved(self.place) - torch.cuda.memory_allocated(self.place)
         return int(free) + int(kept)
 
     def stream(self) -> CudaStream:
         """See Device."""
-        return CudaStream(self._device)
+        return CudaStream(self.place)
 
     def arrived(self) -> CudaEvent:
         """See Device."""
         event = _Event(blocking=True)
-        event.record(torch.cuda.current_stream(self._device))
+        event.record(torch.cuda.current_stream(self.place))
         return CudaEvent(event)

@@ -51,6 +51,11 @@ class Device(Protocol):
         ...
 
     @property
+    def place(self) -> torch.device:
+        """Where its tensors are."""
+        ...
+
+    @property
     def codec(self) -> FrameCodec:
         """See FrameCodec."""
         ...

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 import torch
@@ -16,13 +18,16 @@ from ..engines.interface import DeviceCounts, EncodedPayload, Engine
 from ..engines.native import NativeEngine
 from ..engines.payload import check_base, check_layout, read_planes
 from ..errors import FormatError
-from ..limits import FRAME_BYTES, GPU_PATIENCE_S, MIN_GPU_FRAME_BYTES
+from ..limits import FRAME_BYTES, GPU_GATHER_S, GPU_PATIENCE_S, MIN_GPU_FRAME_BYTES
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
+from .ans_planes import has_ans, open_planes
 from .batches import CheckedPayload
 from .device import Device
 from .health import Health
 from .jobs import DecodeJob, EncodeJob, Job
+from .nvcomp import PageCoder
 from .pipeline import Pipeline
+from .plane_stage import PlaneStage
 from .slots import RingSize
 
 _T = TypeVar("_T")
@@ -40,18 +45,20 @@ class GpuEngine:
         device: Device,
         size: RingSize | None = None,
         *,
+        entropy: str = "open",
         patience_s: float = GPU_PATIENCE_S,
-        gather_s: float | None = None,
+        gather_s: float = GPU_GATHER_S,
     ) -> None:
-        """patience_s: a device that does not answer for so long is given up."""
+        """entropy: see ENTROPIES. patience_s: a device that does not answer for so long is given up."""
         size = size or RingSize.within()
         self.device = device
         # One batch on the device, and another that is gathered.
         self.frames_at_once = 2 * size.batch_bytes // FRAME_BYTES
         self.health = Health(device.name)
         self._patience_s = patience_s
-        options = {} if gather_s is None else {"gather_s": gather_s}
-        self._pipeline = Pipeline(device, size, self.health, **options)
+        self._pipeline = Pipeline(
+            device, size, self.health, gather_s=gather_s, make_stage=partial(_make_stage, entropy)
+        )
         self._native = NativeEngine(huffman=False)
 
     @property
@@ -102,6 +109,11 @@ class GpuEngine:
         """See Engine. What the device has compared is not decoded once more."""
         if isinstance(coded, CheckedPayload) and coded.checked is data:
             return True
+        if Mode.NVCOMP_ANS in coded.modes:
+            decoded = self.decode(
+                coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, len(data), base
+            )
+            return decoded == data
         return self._native.decodes_to(coded, data, base)
 
     def encode_resident(
@@ -128,6 +140,9 @@ class GpuEngine:
         """decode; what the job wants on the device is there when it returns."""
         check_layout(job.element, job.predictor, job.layout, job.planes, job.logical_bytes)
         check_base(job.predictor, job.logical_bytes, job.base)
+        if job.predictor is not Predictor.LEVELS and has_ans(job.payload, job.planes):
+            n = job.logical_bytes // job.element.width
+            job = replace(job, payload=open_planes(job.payload, job.planes, n, self.device.place))
         body = self._outcome(job, job.done) if _is_for_device(job) else None
         if body:
             return body
@@ -153,6 +168,12 @@ class GpuEngine:
         except FutureTimeout:
             self.health.switch_off(f"no answer for {self._patience_s:g} s")
             return None
+
+
+def _make_stage(entropy: str) -> PlaneStage | None:
+    if entropy == "gdeflate":
+        return PlaneStage(Mode.GDEFLATE, PageCoder("GDeflate"))
+    return PlaneStage(Mode.NVCOMP_ANS, PageCoder("ANS")) if entropy == "nvcomp-ans" else None
 
 
 def _is_for_device(job: DecodeJob) -> bool:

@@ -14,6 +14,7 @@ from .batches import Batch, DecodeBatch, EncodeBatch, Streams
 from .device import Device
 from .health import Health
 from .jobs import DecodeJob, EncodeJob, Job, JobQueue
+from .plane_stage import PlaneStage
 from .slots import RingSize, Slot, make_slots
 
 _log = logging.getLogger(__name__)
@@ -34,7 +35,17 @@ class _Waiting:
 class Pipeline:
     """Takes jobs from any thread; each one's `done` has its outcome, or None where the caller must do without the device."""
 
-    def __init__(self, device: Device, size: RingSize, health: Health, *, gather_s: float = GPU_GATHER_S) -> None:
+    def __init__(
+        self,
+        device: Device,
+        size: RingSize,
+        health: Health,
+        *,
+        gather_s: float = GPU_GATHER_S,
+        make_stage: Callable[[], PlaneStage | None] = lambda: None,
+    ) -> None:
+        """make_stage: called in the pipeline's own thread."""
+        self._make_stage = make_stage
         self.size = size
         self._device = device
         self._health = health
@@ -110,6 +121,8 @@ class Pipeline:
             if not self._has_slots:
                 device = self._device
                 self._streams = Streams(device, device.stream(), device.stream(), device.stream())
+                with self._streams.compute.current():
+                    self._streams.stage = self._make_stage()
                 self._free.extend(make_slots(device, self.size))
                 self._has_slots = True
         except Exception as error:

@@ -32,7 +32,7 @@ def device():
 @pytest.fixture
 def engine(device, monkeypatch):
     engine = GpuEngine(device, RingSize(3, 4 << 20))
-    monkeypatch.setattr(usable, "shared_engine", lambda memory_bytes: engine)
+    monkeypatch.setattr(usable, "shared_engine", lambda *_: engine)
     yield engine
     engine.close()
 
@@ -80,7 +80,7 @@ def test_a_state_is_decoded_where_it_is_to_be(device, engine, loaded, tmp_path):
 )
 def test_a_device_that_fails_gives_the_same_state(faults, monkeypatch, loaded, tmp_path):
     engine = GpuEngine(FakeDevice(faults), RingSize(3, 4 << 20))
-    monkeypatch.setattr(usable, "shared_engine", lambda memory_bytes: engine)
+    monkeypatch.setattr(usable, "shared_engine", lambda *_: engine)
     state = big_state()
     s4weights.save(state, tmp_path / "state.pt", engine="native")
     assert same(s4weights.load(tmp_path / "state.pt", map_location=PLACE, engine="gpu"), state)

@@ -27,7 +27,7 @@ def device():
 @pytest.fixture
 def engine(device, monkeypatch):
     engine = GpuEngine(device, RingSize(3, 4 << 20))
-    monkeypatch.setattr(usable, "shared_engine", lambda memory_bytes: engine)
+    monkeypatch.setattr(usable, "shared_engine", lambda *_: engine)
     yield engine
     engine.close()
 
@@ -81,7 +81,7 @@ def test_a_state_on_a_device_is_stored_as_native_would_and_goes_up_not_at_all(de
 def test_a_device_that_fails_costs_no_byte(faults, monkeypatch, tmp_path):
     device = FakeDevice(faults)
     engine = GpuEngine(device, RingSize(3, 4 << 20))
-    monkeypatch.setattr(usable, "shared_engine", lambda memory_bytes: engine)
+    monkeypatch.setattr(usable, "shared_engine", lambda *_: engine)
     state = big_state()
     on_device(device, state)
     s4weights.save(state, tmp_path / "state.pt", engine="gpu")

@@ -27,7 +27,7 @@ def opened(settings, monkeypatch):
     def make(faults=None):
         engine = GpuEngine(FakeDevice(faults), RingSize(3, 4 * MIB))
         asked = []
-        monkeypatch.setattr(usable, "shared_engine", lambda memory_bytes: asked.append(memory_bytes) or engine)
+        monkeypatch.setattr(usable, "shared_engine", lambda *options: asked.append(options) or engine)
         Path(settings.upstream).mkdir()
         upstream = DirectoryUpstream(Path(settings.upstream))
         return engine, Objects(upstream, replace(settings, engine="gpu", gpu_memory_bytes=1 << 28), Metrics()), asked
@@ -60,7 +60,7 @@ def values(text):
 async def test_bodies_go_through_the_device_and_back(opened, weights):
     engine, objects, asked = opened()
     found = values(await there_and_back(objects, weights))
-    assert asked == [1 << 28]
+    assert asked == [(1 << 28, "open")]
     assert found['s4weights_engine{engine="gpu"}'] == 1
     assert found["s4weights_device_off"] == found["s4weights_device_faults_total"] == 0
     assert found["s4weights_device_frames_total"] == engine.counts.frames > 2 * 3 * 7 - 7
@@ -93,7 +93,9 @@ def test_a_device_engine_has_threads_for_its_batches(opened, settings):
     pool = objects.store.pool
     assert pool.frames_ahead == engine.frames_at_once == 8
     assert pool._executor._max_workers >= 8
-    plain = Objects(DirectoryUpstream(Path(settings.upstream)), replace(settings, engine="native", threads=2), Metrics())
+    plain = Objects(
+        DirectoryUpstream(Path(settings.upstream)), replace(settings, engine="native", threads=2), Metrics()
+    )
     assert plain.store.pool.frames_ahead == 2
     assert objects.store.write_hold_bytes - plain.store.write_hold_bytes == 2 * 2 * MIB
 
