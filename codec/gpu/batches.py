@@ -20,9 +20,9 @@ from ..engines.payload import raw_payload
 from ..errors import FormatError
 from ..types import Buffer, Layout
 from .device import Device, Event, Stream
+from .frame_jobs import DecodeJob, EncodeJob, Job, aligned
 from .health import DeviceFault
 from .interface import CodedFrame, DeviceBase, DeviceFrame, StoredFrame
-from .jobs import DecodeJob, EncodeJob, Job, aligned
 from .plane_stage import PlaneStage
 from .slots import Slot
 from .sums import DeviceSums, sum_host

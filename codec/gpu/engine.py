@@ -23,8 +23,8 @@ from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mod
 from .ans_planes import has_ans, open_planes
 from .batches import CheckedPayload
 from .device import Device
+from .frame_jobs import DecodeJob, EncodeJob, Job
 from .health import Health
-from .jobs import DecodeJob, EncodeJob, Job
 from .nvcomp import PageCoder
 from .pipeline import Pipeline
 from .plane_stage import PlaneStage

@@ -12,8 +12,8 @@ from typing import Final
 from ..limits import GPU_GATHER_S
 from .batches import Batch, DecodeBatch, EncodeBatch, Streams
 from .device import Device
+from .frame_jobs import DecodeJob, EncodeJob, Job, JobQueue
 from .health import Health
-from .jobs import DecodeJob, EncodeJob, Job, JobQueue
 from .plane_stage import PlaneStage
 from .slots import RingSize, Slot, make_slots
 

@@ -12,8 +12,8 @@ import torch
 from ..limits import GPU_BATCH_BYTES, GPU_MEMORY_BYTES, GPU_SLOTS
 from ..types import Buffer
 from .device import Device, Event
+from .frame_jobs import aligned
 from .health import DeviceFault
-from .jobs import aligned
 from .sums import sum_host
 
 # Of a batch, beside its slot: what a codec has of its own while it works (planes, payloads, tables).

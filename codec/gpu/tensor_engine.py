@@ -10,7 +10,7 @@ import torch
 from ..engines.interface import DeviceCounts, EncodedPayload, Engine
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Predictor
 from .engine import GpuEngine
-from .jobs import DecodeJob
+from .frame_jobs import DecodeJob
 
 
 @dataclass(slots=True)
