@@ -98,6 +98,9 @@ class DeviceCounts:
 class DeviceEngine(Engine, Protocol):
     """One that works on a device, in batches: it needs many threads that each wait for their frame, and it may err."""
 
+    least_bytes: int
+    """Shorter frames are the processor's."""
+
     @property
     def frames_at_once(self) -> int:
         """So many frames under way keep the device busy."""

@@ -54,6 +54,8 @@ class GpuEngine:
         self.device = device
         # One batch on the device, and another that is gathered.
         self.frames_at_once = 2 * size.batch_bytes // FRAME_BYTES
+        # Shorter frames are the processor's.
+        self.least_bytes = MIN_GPU_FRAME_BYTES
         self.health = Health(device.name)
         self._patience_s = patience_s
         self._pipeline = Pipeline(
@@ -129,7 +131,7 @@ class GpuEngine:
 
         Where it has other bytes by now, those of data are what is coded, by the processor.
         """
-        if element is not ElementType.BYTES and len(data) >= MIN_GPU_FRAME_BYTES:
+        if element is not ElementType.BYTES and len(data) >= self.least_bytes:
             job = EncodeJob(data, element, grid, level, tuple(bases), resident)
             coded = self._outcome(job, job.done)
             if coded is not None:
@@ -143,7 +145,7 @@ class GpuEngine:
         if job.predictor is not Predictor.LEVELS and has_ans(job.payload, job.planes):
             n = job.logical_bytes // job.element.width
             job = replace(job, payload=open_planes(job.payload, job.planes, n, self.device.place))
-        body = self._outcome(job, job.done) if _is_for_device(job) else None
+        body = self._outcome(job, job.done) if self._is_for_device(job) else None
         if body:
             return body
         decoded = self.decode_natively(job)
@@ -160,6 +162,17 @@ class GpuEngine:
             job.out.copy_(torch.frombuffer(bytearray(body), dtype=torch.uint8))
         return body
 
+    def _is_for_device(self, job: DecodeJob) -> bool:
+        """Whether a payload is worth the way, and all of it in modes that the device decodes."""
+        if job.element is ElementType.BYTES or job.logical_bytes < self.least_bytes:
+            return False
+        if job.layout is Layout.RAW or job.predictor is Predictor.LEVELS:
+            return True
+        try:
+            return not _HOST_MODES & {mode for mode, _ in read_planes(job.payload, job.planes)}
+        except FormatError:
+            return False
+
     def _outcome(self, job: Job, done: Future[_T]) -> _T | None:
         if not self._pipeline.submit(job):
             return None
@@ -174,15 +187,3 @@ def _make_stage(entropy: str) -> PlaneStage | None:
     if entropy == "gdeflate":
         return PlaneStage(Mode.GDEFLATE, PageCoder("GDeflate"))
     return PlaneStage(Mode.NVCOMP_ANS, PageCoder("ANS")) if entropy == "nvcomp-ans" else None
-
-
-def _is_for_device(job: DecodeJob) -> bool:
-    """Whether a payload is worth the way, and all of it in modes that the device decodes."""
-    if job.element is ElementType.BYTES or job.logical_bytes < MIN_GPU_FRAME_BYTES:
-        return False
-    if job.layout is Layout.RAW or job.predictor is Predictor.LEVELS:
-        return True
-    try:
-        return not _HOST_MODES & {mode for mode, _ in read_planes(job.payload, job.planes)}
-    except FormatError:
-        return False

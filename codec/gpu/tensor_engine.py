@@ -25,6 +25,7 @@ class TensorEngine:
     tensor: torch.Tensor
     natively: bool = False
     is_filled: bool = False
+    least_bytes: int = 0
 
     @property
     def name(self) -> str:
