@@ -21,8 +21,8 @@ from ..errors import FormatError
 from ..limits import FRAME_BYTES, GPU_GATHER_S, GPU_PATIENCE_S, MIN_GPU_FRAME_BYTES
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .ans_planes import has_ans, open_planes
-from .batches import CheckedPayload
 from .device import Device
+from .encode_batch import CheckedPayload
 from .frame_jobs import DecodeJob, EncodeJob, Job
 from .health import Health
 from .nvcomp import PageCoder

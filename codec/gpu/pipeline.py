@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..limits import GPU_GATHER_S
-from .batches import Batch, DecodeBatch, EncodeBatch, Streams
+from .batches import Batch, Streams
+from .decode_batch import DecodeBatch
 from .device import Device
+from .encode_batch import EncodeBatch
 from .frame_jobs import DecodeJob, EncodeJob, Job, JobQueue
 from .health import Health
 from .plane_stage import PlaneStage

@@ -17,7 +17,7 @@ from s4weights.codec.decode import decode_frame
 from s4weights.codec.encode import encode_frame
 from s4weights.codec.engines import NativeEngine
 from s4weights.codec.errors import ChecksumMismatch, FormatError
-from s4weights.codec.gpu.batches import CheckedPayload
+from s4weights.codec.gpu.encode_batch import CheckedPayload
 from s4weights.codec.gpu.engine import GpuEngine
 from s4weights.codec.gpu.slots import RingSize
 from s4weights.codec.types import NO_GRID, Base, BaseKind, ElementType, Frame, Grid, Layout, Level, Reference
