@@ -92,4 +92,5 @@ GPU_GATHER_S: Final = 0.002
 # Below this a frame costs more on the way than the processor takes.
 MIN_GPU_FRAME_BYTES: Final = 64 << 10
 # A device that does not answer for so long is given up. A batch takes some milliseconds; the first one compiles kernels.
-GPU_PATIENCE_S: Final = 60.0
+# Below the 30 s after which the watchdog ends a service whose codec stands still.
+GPU_PATIENCE_S: Final = 25.0

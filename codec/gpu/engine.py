@@ -180,6 +180,7 @@ class GpuEngine:
             return done.result(self._patience_s)
         except FutureTimeout:
             self.health.switch_off(f"no answer for {self._patience_s:g} s")
+            self._pipeline.abandon()
             return None
 
 

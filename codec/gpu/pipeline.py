@@ -71,6 +71,10 @@ class Pipeline:
                 self._thread.start()
         return self._queue.put(job)
 
+    def abandon(self) -> None:
+        """The device does not answer: whoever waits for a place, or in the queue, goes on without it."""
+        _give_back(self._queue.close())
+
     def close(self) -> None:
         """End what is under way; what only waits is given back."""
         _give_back(self._queue.close())
@@ -154,7 +158,8 @@ class Pipeline:
             _give_back(batch.jobs)
             return False
         except BaseException:
-            _give_back(batch.jobs)
+            # For `_run` to give back.
+            self._under_way.leaving.append(batch)
             raise
         return True
 
