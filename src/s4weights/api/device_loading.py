@@ -43,7 +43,8 @@ def load_to_device(raw: io.RawIOBase, body: ContainerBody, engine: GpuEngine) ->
     """
     # Whoever else reads raw finds it where it was.
     at = raw.tell()
-    places = map_storages(cast(BinaryIO, raw))
+    can_skip = hasattr(torch.serialization, "skip_data")  # from torch 2.6 on
+    places = map_storages(cast(BinaryIO, raw)) if can_skip else None
     if places is None:
         raw.seek(at)
         return False, None
