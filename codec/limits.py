@@ -80,3 +80,17 @@ MAX_TWINS: Final = 50_000
 
 # Freed memory that a thread's arena keeps: some frames, their payloads and what encoders write ahead.
 KEPT_BYTES: Final = 16 << 20
+
+# What a device works on at once: enough chunks for all of a GPU, little enough that a frame waits some milliseconds.
+GPU_BATCH_BYTES: Final = 32 << 20
+# Batches under way: one goes up, one is coded, one comes down.
+GPU_SLOTS: Final = 3
+# Of the device's memory, which is the training's: two buffers a slot, and what the kernels need for one batch.
+GPU_MEMORY_BYTES: Final = 320 << 20
+# A batch waits for so long until it is full; some frames' time on the processor.
+GPU_GATHER_S: Final = 0.002
+# Below this a frame costs more on the way than the processor takes.
+MIN_GPU_FRAME_BYTES: Final = 64 << 10
+# A device that does not answer for so long is given up. A batch takes some milliseconds; the first one compiles kernels.
+# Below the 30 s after which the watchdog ends a service whose codec stands still.
+GPU_PATIENCE_S: Final = 25.0

@@ -140,6 +140,7 @@ class Mode(enum.IntEnum):
     NIBBLES = 5
     BITS = 6
     GDEFLATE = 7
+    NVCOMP_ANS = 8  # read only where nvCOMP of the same major version is
 
 
 class Level(enum.Enum):

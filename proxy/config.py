@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from s4weights.codec.engines import ENGINES, ENTROPIES
 from s4weights.codec.errors import ConfigError
+from s4weights.codec.limits import GPU_MEMORY_BYTES
 from s4weights.codec.types import Level
 
 PREFIX: Final = "S4W_"
@@ -46,7 +48,11 @@ class Settings:
     mode: str = "auto"
     """auto, or passthrough: store new bodies as they come (containers are still read)."""
     engine: str = "auto"
-    """auto, native or reference."""
+    """auto (the GPU's where it runs here, else native), native, gpu or reference."""
+    gpu_memory_bytes: int = GPU_MEMORY_BYTES
+    """What the GPU's engine may take of the device's memory."""
+    entropy: str = "open"
+    """Of the GPU's engine: open; gdeflate (nvCOMP, where it gains); nvcomp-ans (exponents, which then only nvCOMP reads)."""
     level: str = "balanced"
     """fast (never the bottleneck), balanced or small (everything that gains)."""
     deltas: bool = True
@@ -91,7 +97,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check_choice("mode", self.mode, ("auto", "passthrough"))
-        _check_choice("engine", self.engine, ("auto", "native", "reference"))
+        _check_choice("engine", self.engine, ENGINES)
+        _check_choice("entropy", self.entropy, ENTROPIES)
         _check_choice("level", self.level, tuple(level.value for level in Level))
         _check_choice("log_level", self.log_level.upper(), ("DEBUG", "INFO", "WARNING", "ERROR"))
         _check_choice("log_format", self.log_format, ("text", "json"))
@@ -99,6 +106,7 @@ class Settings:
         _check_at_least("max_chain", self.max_chain, 0)
         _check_at_least("max_restore_ratio", self.max_restore_ratio, 1)
         _check_at_least("cache_bytes", self.cache_bytes, -1)
+        _check_at_least("gpu_memory_bytes", self.gpu_memory_bytes, 1)
         _check_at_least("memory_bytes", self.memory_bytes, 1)
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
         for name in ("upstream_silence_s", "upload_max_age_s"):

@@ -9,8 +9,10 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from s4weights.codec.engines import DeviceEngine
 from s4weights.version import __version__
 
+from .engine_metrics import engine_in_use
 from .errors import ProxyError
 from .metrics import Metrics
 from .objects.objects import Objects
@@ -87,9 +89,11 @@ class Health:
         }
         if self._objects is not None:
             store = self._objects.store
+            engine = store.pool.engine
             status |= {
                 "upstream": store.upstream.name,
-                "engine": store.pool.engine.name,
+                "engine": engine_in_use(engine),
+                "engine_off": engine.counts.off if isinstance(engine, DeviceEngine) else "",
                 "mode": store.settings.mode,
                 "memory_bytes": store.settings.memory_bytes,
                 "memory_used_bytes": sum(one.used_bytes for one in (store.writes, store.reads, store.parts)),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from s4weights.codec.engines import Engine
+
+from .engine_metrics import EngineCollector
 from .tracing import describe_request
 
 # Whole requests: from a cached HEAD to a checkpoint of many gigabytes.
@@ -57,6 +60,10 @@ class Metrics:
         )
         self._in_flight = Gauge("s4weights_requests_in_flight", "Requests under way", registry=self._registry)
         self._memory = Gauge("s4weights_memory_bytes", "Budget in use", ["budget"], registry=self._registry)
+
+    def watch(self, engine: Engine) -> None:
+        """Show what an engine counts by itself."""
+        self._registry.register(EngineCollector(engine))
 
     def object_written(self, logical_bytes: int, stored_bytes: int, kind: str) -> None:
         """One object became visible."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..container import REFERENCE_BYTES
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
@@ -76,4 +76,46 @@ class Engine(Protocol):
 
     def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
         """Whether a payload gives back just these bytes. Raises: FormatError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCounts:
+    """Of a device, since the start. frames: coded there. fallbacks: frames that were coded by the processor after a fault.
+
+    off: why nothing is given to the device any more; empty while it is.
+    """
+
+    batches: int = 0
+    frames: int = 0
+    logical_bytes: int = 0
+    faults: int = 0
+    fallbacks: int = 0
+    off: str = ""
+
+
+@runtime_checkable
+class DeviceEngine(Engine, Protocol):
+    """One that works on a device, in batches: it needs many threads that each wait for their frame, and it may err."""
+
+    least_bytes: int
+    """Shorter frames are the processor's."""
+
+    @property
+    def frames_at_once(self) -> int:
+        """So many frames under way keep the device busy."""
+        ...
+
+    @property
+    def counts(self) -> DeviceCounts:
+        """As they are now."""
+        ...
+
+    @property
+    def second(self) -> Engine:
+        """Asked where what this one decoded has not the hash that was written."""
+        ...
+
+    def was_wrong(self) -> None:
+        """`second` decoded to the right bytes, this one did not."""
         ...

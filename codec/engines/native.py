@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from .. import _native
+from ..entropy import nvcomp_ans
 from ..errors import ChecksumMismatch, FormatError, LimitExceeded, Truncated, UnsupportedVersion
 from ..types import NO_GRID, Base, Buffer, ElementType, Grid, Layout, Level, Mode, Predictor
 from .interface import EncodedPayload
-from .payload import better_untyped, check_base, check_layout, decode_untyped, encode_untyped, raw_payload
+from .payload import better_untyped, check_base, check_layout, decode_untyped, encode_untyped, raw_payload, read_planes
 
 # The first word of a kernel's message is its kind of fault.
 _FAULTS: Final[dict[str, type[FormatError]]] = {
@@ -76,6 +77,8 @@ class NativeEngine:
             )
         except ValueError as error:
             kind, _, text = str(error).partition(": ")
+            if kind == "mode":
+                text = _named(text, payload, predictor, planes)
             raise _FAULTS.get(kind, FormatError)(text) from None
 
     def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
@@ -84,3 +87,16 @@ class NativeEngine:
             return decode_untyped(coded.payload, len(data), base) == data
         width, octave_bits = coded.element.width, coded.element.octave_bits
         return _native.verify_payload(coded.payload, width, octave_bits, coded.predictor, coded.layout, data, base)
+
+
+def _named(text: str, payload: Buffer, predictor: Predictor, planes: int) -> str:
+    """What reads a plane that the kernels do not; text where nothing is known of it."""
+    if predictor is Predictor.LEVELS:
+        return text
+    try:
+        found = [
+            (k, stored) for k, (mode, stored) in enumerate(read_planes(payload, planes)) if mode is Mode.NVCOMP_ANS
+        ]
+    except FormatError:
+        return text
+    return f"plane {found[0][0]}: {nvcomp_ans.missing(found[0][1])}" if found else text

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import FormatError
 from ..types import Buffer, Mode
-from . import bits, gdeflate, huffman, nibbles, rans, zstd
+from . import bits, gdeflate, huffman, nibbles, nvcomp_ans, rans, zstd
 from .sample import Sample, best_window, histogram
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "huffman",
     "is_constant",
     "nibbles",
+    "nvcomp_ans",
     "rans",
     "zstd",
 ]
@@ -59,4 +60,5 @@ _DECODERS = {
     Mode.NIBBLES: nibbles.decode,
     Mode.BITS: bits.decode,
     Mode.GDEFLATE: gdeflate.decode,
+    Mode.NVCOMP_ANS: nvcomp_ans.decode,
 }

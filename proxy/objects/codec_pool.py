@@ -9,12 +9,14 @@ from functools import partial
 from typing import Final, TypeVar
 
 from s4weights.codec.encode import encode_frame
-from s4weights.codec.engines import Engine
+from s4weights.codec.engines import DeviceEngine, Engine
 from s4weights.codec.types import EncodedFrame, Frame, Level
 
 _T = TypeVar("_T")
 # Enough for some gigabytes a second of one body; many bodies together use all threads.
 MAX_FRAMES_AHEAD: Final = 6
+# For a device, which works in batches. Fewer than a planner of bases can follow (codec/bases).
+MAX_DEVICE_FRAMES_AHEAD: Final = 24
 
 
 class CodecPool:
@@ -24,7 +26,12 @@ class CodecPool:
         self.engine = engine
         self._level = level
         # Of one body; each frame ahead is up to 2 MiB of memory.
-        self.frames_ahead = min(threads, MAX_FRAMES_AHEAD)
+        if isinstance(engine, DeviceEngine):
+            # Each waits for its frame; the work is the device's.
+            threads = max(threads, engine.frames_at_once)
+            self.frames_ahead = min(threads, MAX_DEVICE_FRAMES_AHEAD)
+        else:
+            self.frames_ahead = min(threads, MAX_FRAMES_AHEAD)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="codec")
 
     def close(self) -> None:

@@ -59,7 +59,9 @@ class Objects:
     def __init__(self, upstream: Upstream, settings: Settings, metrics: Metrics) -> None:
         threads = settings.threads or os.cpu_count() or 1
         quarter = settings.memory_bytes // 4
-        pool = CodecPool(choose_engine(settings.engine), threads, Level(settings.level))
+        engine = choose_engine(settings.engine, gpu_memory_bytes=settings.gpu_memory_bytes, entropy=settings.entropy)
+        metrics.watch(engine)
+        pool = CodecPool(engine, threads, Level(settings.level))
         self._resolver = Resolver(upstream)
         guard = Guard(upstream, self._resolver)
         self._cache = ContainerCache(

@@ -13,7 +13,7 @@ from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import Headers, SentChecksum, Upstream
 
-from .codec_pool import CodecPool
+from .codec_pool import MAX_FRAMES_AHEAD, CodecPool
 from .guard import Guard
 from .journal import Journal
 from .lineage import Lineage
@@ -55,7 +55,8 @@ class Store:
     @property
     def write_hold_bytes(self) -> int:
         """What one body being encoded holds at most: its writer, the probe's raw bytes, and frames in the pool."""
-        return hold_bytes(self.settings.part_bytes) + _PROBE_AND_FRAMES_BYTES
+        frames_ahead = max(self.pool.frames_ahead, MAX_FRAMES_AHEAD)
+        return hold_bytes(self.settings.part_bytes) + _PROBE_BYTES + frames_ahead * _FRAME_AHEAD_BYTES
 
     def encodes(self, kind: Kind, headers: Headers) -> bool:
         """Whether a body of this kind goes through the codec; never one whose key (SSE-C) is the client's alone."""
@@ -81,7 +82,10 @@ _CHECKPOINTS: Final = frozenset(Kind) - {Kind.UNKNOWN, Kind.CONTAINER}
 _CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
 # Of stored bytes, on their way to the bucket; every S3-compatible server with checksums has this one.
 _STORED_CHECKSUM: Final = ChecksumPlan("x-amz-checksum-crc32c", COMPOSITE)
-_PROBE_AND_FRAMES_BYTES: Final = 24 << 20
+# The first bytes, kept back until they show a gain, and what is cut of a chunk beside them.
+_PROBE_BYTES: Final = 12 << 20
+# Logical and stored bytes.
+_FRAME_AHEAD_BYTES: Final = 2 << 20
 
 
 def passed_headers(kind: Kind, headers: Headers) -> Headers:

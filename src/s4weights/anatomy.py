@@ -23,10 +23,11 @@ from s4weights.codec.container import (
 )
 from s4weights.codec.decode import read_tail
 from s4weights.codec.encode import Encoder
-from s4weights.codec.engines import Engine, choose_engine
+from s4weights.codec.engines import Engine
 from s4weights.codec.engines.payload import stored_modes
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import ElementType, Layout, Mode, Predictor, Reference
+from s4weights.engine import open_engine
 from s4weights.files import Progress, encode_all
 from s4weights.frame_bases import FrameBases
 
@@ -102,7 +103,7 @@ def inspect_file(path: Path, *, engine: Engine | None = None, progress: Progress
             check_header(file.read(HEADER_BYTES))
         except FormatError:
             file.seek(0)
-            return _foresee(path, file, engine or choose_engine(), progress, started_s)
+            return _foresee(path, file, engine or open_engine(one_by_one=True), progress, started_s)
         return _dissect(file, size, progress, started_s)
 
 

@@ -175,6 +175,10 @@ class ContainerBody:
         """See Body."""
         return self._read(start, length, may_be_twins=True)
 
+    def decode(self, span: FrameSpan, engine: Engine) -> bytes:
+        """One frame, by an engine of the caller's. Raises: FormatError, OSError."""
+        return self._decode(span, engine, may_be_twin=True)[0]
+
     def close(self) -> None:
         """See Body; every frame was checked when it was decoded."""
         self._stored_bytes.close()
@@ -191,7 +195,7 @@ class ContainerBody:
     def _frame(self, span: FrameSpan, *, may_be_twin: bool) -> bytes:
         with self._lock:
             kept = self._kept.get(span.number)
-        body, is_twin = kept or self._decode(span, may_be_twin=may_be_twin)
+        body, is_twin = kept or self._decode(span, self._engine, may_be_twin=may_be_twin)
         if is_twin and not may_be_twin:
             raise FormatError(
                 f"{self.path}: expected a base in this body that needs none of it, found frame {span.number} at {span.start}"
@@ -203,7 +207,7 @@ class ContainerBody:
                     self._kept.popitem(last=False)
         return body
 
-    def _decode(self, span: FrameSpan, *, may_be_twin: bool) -> tuple[bytes, bool]:
+    def _decode(self, span: FrameSpan, engine: Engine, *, may_be_twin: bool) -> tuple[bytes, bool]:
         where = str(self.path)
         stored = self._stored(span.stored_start, span.stored_bytes)
         needed = read_reference(stored, expected=span, where=where)
@@ -216,7 +220,7 @@ class ContainerBody:
                 base = self._read(needed.reference.start, needed.length, may_be_twins=False)
             else:
                 return b"", True
-        body = decode_frame(stored, self._engine, expected=span, where=where, base=base)
+        body = decode_frame(stored, engine, expected=span, where=where, base=base)
         return body, refers_to_itself(needed)
 
 

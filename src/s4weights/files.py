@@ -19,11 +19,12 @@ from s4weights.codec.bases import FRAMES_AHEAD
 from s4weights.codec.container import HEADER_BYTES, TRAILER_BYTES, BaseBody, LogicalETag, check_header, read_bases
 from s4weights.codec.decode import ReadBase, iter_body, read_tail
 from s4weights.codec.encode import Encoder, encode_frame
-from s4weights.codec.engines import Engine, choose_engine
+from s4weights.codec.engines import DeviceEngine, Engine
 from s4weights.codec.errors import MissingBase
 from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame, Kind, Level
+from s4weights.engine import open_engine
 
 from .bodies import BaseFiles
 from .frame_bases import FrameBases
@@ -70,7 +71,7 @@ def pack_file(
     bases: earlier bodies or their containers, which must be there when this one is unpacked, if it gains by them.
     Raises: OSError; FileExistsError; ConfigError where a base has MAX_CHAIN bodies behind it.
     """
-    engine = engine or choose_engine()
+    engine = engine or open_engine()
     started_s = time.monotonic()
     md5 = hashlib.md5(usedforsecurity=False)
     with (
@@ -114,7 +115,7 @@ def unpack_file(
     bases: where the bodies that it needs may be, besides their own names beside source.
     Raises: FormatError where source is no whole container; MissingBase; OSError, FileExistsError.
     """
-    engine = engine or choose_engine()
+    engine = engine or open_engine(one_by_one=True)
     started_s = time.monotonic()
     frames = at = 0
     with (
@@ -166,7 +167,7 @@ def restore_file(
     name: of what is read, for messages. as_it_is: also a container stays one. read_base: gives the bytes of other bodies.
     Raises: FormatError where a container is damaged; OSError, FileExistsError.
     """
-    engine = engine or choose_engine()
+    engine = engine or open_engine(one_by_one=True)
     started_s = time.monotonic()
     head = b"" if as_it_is else reading.read(SNIFF_BYTES)
     is_container = sniff(head, complete=True) is Kind.CONTAINER
@@ -232,6 +233,9 @@ def encode_all(
 ) -> Iterator[EncodedFrame]:
     """Encode a body with several threads; frames come in order and are added to the encoder already."""
     threads = threads or os.cpu_count() or 1
+    if isinstance(engine, DeviceEngine):
+        # Each waits for its frame; the work is the device's.
+        threads = max(threads, min(engine.frames_at_once, FRAMES_AHEAD - 1))
     most_ahead = min(2 * threads, FRAMES_AHEAD - 1)
 
     def encode(frame: Frame, offers: Sequence[BaseRange]) -> EncodedFrame:

@@ -10,9 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from s4weights.bodies import SUFFIX
-from s4weights.codec.engines import Engine, choose_engine
+from s4weights.codec.engines import Engine
 from s4weights.codec.errors import ConfigError, FormatError
 from s4weights.codec.types import CONTAINER_MAGIC
+from s4weights.engine import open_engine
 from s4weights.files import Progress, Report, restore_file
 from s4weights.measure.sources import KeptSource, Source, open_sources
 from s4weights.restore_bases import CopiedBases
@@ -79,7 +80,7 @@ def restore_all(
     progress: Progress | None = None,
 ) -> Iterator[Restored]:
     """Write each one below target: containers decoded and verified, everything else as it is. A fault ends that one alone."""
-    engine = engine or choose_engine()
+    engine = engine or open_engine(one_by_one=True)
     bases = CopiedBases(copied.sources, engine)
     for one in copied.plans:
         place = target / one.name

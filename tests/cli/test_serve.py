@@ -102,7 +102,7 @@ def test_the_end_does_not_wait_for_a_silent_client(serve, tmp_path):
     ("flags", "text"),
     [
         (["--listen", "0.0.0.0:0"], "expected a loopback address where clients need not sign"),
-        (["--engine", "abacus"], "engine: expected auto, native, reference, found 'abacus'"),
+        (["--engine", "abacus"], "engine: expected auto, native, gpu, reference, found 'abacus'"),
         (["--upstream", "/no/such/folder"], "/no/such/folder"),
     ],
 )

@@ -14,8 +14,10 @@ import pytest
 
 import s4weights
 from s4weights.codec.errors import S4WeightsError
+from s4weights.codec.gpu.engine import GpuEngine
 from s4weights.proxy.errors import S3_CODES
 from s4weights.proxy.metrics import Metrics
+from tests.codec.gpu.fake import FakeDevice
 from tests.codec.samples import pack, safetensors_file
 from tests.ops import document
 from tests.ops.machine import ROOT
@@ -42,8 +44,10 @@ def errors() -> set[str]:
 
 
 def metrics() -> set[str]:
-    """Names as in /metrics, without those of when each began."""
-    found = set(re.findall(r"^# TYPE (s4weights_\w+) ", Metrics().render().decode(), re.MULTILINE))
+    """Names as in /metrics, a device's included, without those of when each began."""
+    shown = Metrics()
+    shown.watch(GpuEngine(FakeDevice()))
+    found = set(re.findall(r"^# TYPE (s4weights_\w+) ", shown.render().decode(), re.MULTILINE))
     return {name for name in found if not name.endswith("_created")}
 
 

@@ -53,6 +53,8 @@ def test_texts_of_the_environment_become_values(name, text, value):
         ({}, "upstream: expected"),
         ({"S4W_MODE": "fast"}, "mode: expected auto, passthrough, found 'fast'"),
         ({"S4W_ENGINE": "abacus"}, "engine: expected"),
+        ({"S4W_ENTROPY": "lzma"}, "entropy: expected open, gdeflate, nvcomp-ans"),
+        ({"S4W_GPU_MEMORY_BYTES": "0"}, "gpu_memory_bytes: expected at least 1"),
         ({"S4W_LOG_LEVEL": "LOUD"}, "log_level: expected"),
         ({"S4W_THREADS": "many"}, r"threads \(environment\): expected int, found 'many'"),
         ({"S4W_THREADS": "-1"}, "threads: expected at least 0"),

@@ -6,11 +6,16 @@ import dataclasses
 import json
 
 import pytest
+import torch
+from tests.codec.gpu.fake import FakeDevice, Faults, raising
 from tests.golden import make_frames
 from tests.native.payloads import INSTRUCTION_SETS
 
 from s4weights.cli import main
 from s4weights.codec.engines import NativeEngine
+from s4weights.codec.gpu import usable
+from s4weights.codec.gpu.engine import GpuEngine
+from s4weights.codec.gpu.slots import RingSize
 from s4weights.codec.limits import FRAME_BYTES, MIN_TYPED_BYTES
 from s4weights.codec.types import ElementType, Layout, Level
 from s4weights.selftest import run as selftest
@@ -153,3 +158,68 @@ def sizes_only(cases, thorough):
             lambda pattern, count, element, level, name="": (name or pattern.__name__, element, count, level),
         )
         return list(cases(thorough=thorough))
+
+
+def few_cases(monkeypatch):
+    few = [case for case in small_cases(thorough=False) if case.frame.element in (ElementType.BF16, ElementType.U8)]
+    monkeypatch.setattr(selftest, "small_cases", lambda thorough: iter(few[::9]))
+    monkeypatch.setattr(selftest, "block_cases", lambda thorough: iter(few[1:3]))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The GPU's engine on a device that is none, with these faults."""
+    engines = []
+
+    def make(faults=None):
+        engine = GpuEngine(FakeDevice(faults, delay_s=0.0001), RingSize(3, 2 << 20), gather_s=0)
+        monkeypatch.setattr(usable, "shared_engine", lambda *_: engine)
+        engines.append(engine)
+        return engine
+
+    yield make
+    for engine in engines:
+        engine.close()
+
+
+def test_a_gpu_is_held_to_the_processors_bytes(gpu, monkeypatch, capsys):
+    engine = gpu()
+    few_cases(monkeypatch)
+    assert main(["selftest", "--engine", "gpu", "--require-gpu", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["engines"]["gpu"] == {"runs": True, "why": ""}
+    # The shortest frames, and the golden vectors, went to the device too.
+    assert report["device_frames"] == engine.counts.frames > report["cases"]
+    assert engine.least_bytes > 1
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        (Faults(encode={3: raising(RuntimeError("launch"))}), "the device did not code everything"),
+        (Faults(wrong_decode=set(range(0, 999, 3))), "the device did not code everything"),
+    ],
+)
+def test_a_gpu_that_leaves_work_to_the_processor_fails(faults, message, gpu, monkeypatch, capsys):
+    gpu(faults)
+    few_cases(monkeypatch)
+    assert main(["selftest", "--engine", "gpu", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert any(message in text for text in report["failures"])
+
+
+def test_a_gpu_that_writes_other_bytes_fails(gpu, monkeypatch, capsys):
+    engine = gpu()
+    few_cases(monkeypatch)
+    monkeypatch.setattr("tests.codec.gpu.fake.NATIVE", NativeEngine())  # with Huffman codes
+    assert main(["selftest", "--engine", "gpu", "--json"]) == 1
+    failures = json.loads(capsys.readouterr().out)["failures"]
+    assert any("gpu does not write what native without Huffman writes" in text for text in failures)
+    assert engine.counts.faults == 0
+
+
+def test_without_a_gpu_the_engine_that_is_asked_for_is_named(capsys):
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert main(["selftest", "--engine", "gpu", "--require-gpu"]) == 1
+    assert "s4weights selftest: gpu: " in capsys.readouterr().err

@@ -40,6 +40,9 @@ class BodyPipe:
                 self._send()
         return len(view)
 
+    def hold(self, tensor: torch.Tensor) -> None:
+        """See BodySink. The bytes are all that is passed on: frames are cut behind the pipe."""
+
     def flush(self) -> None:
         """Nothing: `end` sends the rest."""
 

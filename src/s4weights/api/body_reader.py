@@ -12,23 +12,28 @@ from typing import Any, BinaryIO, Final, cast
 
 from s4weights.bodies import BaseFiles, ContainerBody, Stored
 from s4weights.codec.container import FrameSpan
-from s4weights.codec.engines import choose_engine
+from s4weights.codec.engines import DeviceEngine, Engine
 
 # As much as a frame: small reads in a row decode each one once.
 _BUFFER_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def open_body(stored: Stored, where: Path, bases: BaseFiles, threads: int = 0) -> Iterator[BinaryIO]:
-    """The body of a container. where: what messages call it, and beside which its bases are looked for.
+def open_body(
+    stored: Stored, where: Path, engine: Engine, bases: BaseFiles, threads: int = 0
+) -> Iterator[tuple[io.BufferedReader[Any], ContainerBody]]:
+    """The body of a container, as a file and by its frames. where: what messages call it; bases are looked for beside it.
 
     Raises: FormatError, MissingBase, OSError, also in place of what a reader in C++ made of them.
     """
-    body = ContainerBody(where, stored, choose_engine(), bases)
-    raw = _ContainerFile(body, threads or os.cpu_count() or 1)
+    body = ContainerBody(where, stored, engine, bases)
+    threads = threads or os.cpu_count() or 1
+    if isinstance(engine, DeviceEngine):
+        threads = max(threads, engine.frames_at_once)
+    raw = _ContainerFile(body, threads)
     try:
         with io.BufferedReader(raw, _BUFFER_BYTES) as file:
-            yield cast(BinaryIO, file)
+            yield file, body
     except Exception as error:
         if raw.fault is not None and raw.fault is not error:
             raise raw.fault from error

@@ -16,9 +16,11 @@ import torch
 
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.types import Level
+from s4weights.engine import open_engine
 
 from .body_pipe import BodyPipe, saved_bytes
 from .body_reader import RandomFile
+from .state_writer import StateWriter
 from .targets import Named, parse_level, parse_name
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def save_checkpoint(
     S3Error, UpstreamError.
     """
     name, coded = step_name(step), parse_level(level)
-    put_checkpoint(run, name, saved_bytes(state), lambda body: torch.save(state, body), coded, endpoint)  # type: ignore[arg-type]
+    put_checkpoint(run, name, saved_bytes(state), StateWriter.of(state, open_engine()).write, coded, endpoint)
 
 
 def put_checkpoint(

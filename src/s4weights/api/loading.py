@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import torch
 
 from s4weights.bodies import BaseFiles, Stored, StoredFile, is_container
 from s4weights.codec.container import HEADER_BYTES
-from s4weights.codec.engines import choose_engine
 from s4weights.codec.errors import ConfigError
+from s4weights.codec.gpu.device import Device
+from s4weights.codec.gpu.engine import GpuEngine
 from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Kind
+from s4weights.engine import open_engine
 
 from .body_reader import open_body, open_plain
+from .device_loading import load_to_device
 from .object_bytes import ObjectBytes
 from .s3 import S3Bytes, open_client
 from .targets import Named, S3Uri, Target, parse_target
@@ -29,6 +32,7 @@ def load(
     weights_only: bool = True,
     *,
     bases: Sequence[Named] = (),
+    engine: str | None = None,
     threads: int = 0,
     endpoint: str | None = None,
     **torch_options: Any,
@@ -36,27 +40,41 @@ def load(
     """What torch.load gives for the body: of a container, or of a plain torch.save or safetensors file.
 
     source: a path, s3://BUCKET/KEY or a seekable file object. bases: files that a delta may need besides those beside it.
-    threads, endpoint: as for save. torch_options: of torch.load. Every frame is verified as it is read. Host memory beside
-    the tensors: some frames and blocks; a safetensors body is read whole before it becomes tensors.
+    engine, threads, endpoint: as for save. torch_options: of torch.load. Every frame is verified as it is read.
+    With the GPU's engine and map_location its device, stored bytes go up and are decoded there.
+    Host memory beside the tensors: some frames and blocks; a safetensors body is read whole before it becomes tensors.
     Raises: FormatError, MissingBase, ConfigError, OSError, what torch.load raises, botocore's errors.
     """
-    place = parse_target(source)
+    place, used = parse_target(source), open_engine(engine)
     options = {"map_location": map_location, "weights_only": weights_only, **torch_options}
     with (
         closing(_open(place, endpoint)) as stored,
-        closing(BaseFiles([Path(one) for one in bases], choose_engine())) as near,
+        closing(BaseFiles([Path(one) for one in bases], used)) as near,
     ):
         head = stored.read(0, SNIFF_BYTES)
         if is_container(head[:HEADER_BYTES]):
-            with open_body(stored, _where(place), near, threads) as body:
-                kind = sniff(body.read(SNIFF_BYTES), complete=True)
-                body.seek(0)
-                return _load(body, kind, options)
+            with open_body(stored, _where(place), used, near, threads) as (file, body):
+                kind = sniff(file.read(SNIFF_BYTES), complete=True)
+                if kind is Kind.TORCH_ZIP and isinstance(used, GpuEngine) and _goes_to(used.device, options):
+                    is_loaded, state = load_to_device(file.raw, body, used)
+                    if is_loaded:
+                        return state
+                file.seek(0)
+                return _load(cast(BinaryIO, file), kind, options)
         kind = sniff(head, complete=True)
         if isinstance(place, Path) and kind is not Kind.SAFETENSORS:
             return torch.load(place, **options)  # nosec B614 - weights_only unless the caller says otherwise
         with open_plain(stored) as body:
             return _load(body, kind, options)
+
+
+def _goes_to(device: Device, options: dict[str, Any]) -> bool:
+    """Whether all that torch.load is asked for is tensors on this device."""
+    asked = {name for name, value in options.items() if value is not None}
+    if asked != {"map_location", "weights_only"} or options["weights_only"] is not True:
+        return False
+    place = options["map_location"]
+    return isinstance(place, (str, torch.device)) and device.is_at(torch.device(place))
 
 
 def _load(body: BinaryIO, kind: Kind | None, options: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Any, Final, TypeVar
 
 from s4weights.codec.types import Level
+from s4weights.engine import from_env
 from s4weights.proxy.config import Settings
 from s4weights.proxy.forks import close_here, close_in_children
 from s4weights.proxy.metrics import Metrics
@@ -65,6 +66,7 @@ def open_store(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: b
         settings = Settings(
             upstream=str(run),
             state_dir=Path(state),
+            engine=from_env(os.environ),
             level=level.value,
             memory_bytes=_MEMORY_BYTES,
             rebase=False,

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from s4weights.codec.allocator import keep_freed_memory
-from s4weights.codec.errors import ConfigError, S4WeightsError
+from s4weights.codec.errors import ConfigError, EngineUnavailable, S4WeightsError
 from s4weights.version import __version__
 
 _COMMANDS: Final = (
@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (S4WeightsError, OSError) as error:
         sys.stderr.write(f"s4weights {options.command}: {error}\n")
-        return _EXIT_CONFIG if options.command == "serve" and isinstance(error, ConfigError) else 1
+        is_setting = options.command == "serve" and isinstance(error, (ConfigError, EngineUnavailable))
+        return _EXIT_CONFIG if is_setting else 1
     except KeyboardInterrupt:
         return 130

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from s4weights.codec.engines import choose_engine
+from s4weights.engine import open_engine
 from s4weights.measure.bench import Benched, bench, pick
 from s4weights.measure.candidate import COPY, DECODE, ENCODE, VERIFIED
 from s4weights.measure.ours import LEVELS, OURS
@@ -23,6 +23,7 @@ from s4weights.measure.sources import open_source
 from s4weights.measure.synthetic import SyntheticSource
 
 from .output import natural, printable, progress_bar, size
+from .settings import add_engine
 
 _MAX_BYTES: Final = 256 << 20
 _RUNS: Final = 5
@@ -65,7 +66,7 @@ def add_parser(commands: Any) -> None:
         metavar="NAME",
         help=f"of {', '.join(PEERS)}; all by default",
     )
-    parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    add_engine(parser)
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="ratio against speed as a picture (matplotlib)")
     parser.add_argument(
         "--json", action="store_true", help="one object a line: a component and candidate, then the machine"
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot is not None:
         require_matplotlib()
     source = SyntheticSource() if options.file is None else open_source(options.file)
-    engine = choose_engine(options.engine)
+    engine = open_engine(options.engine, one_by_one=True)
     chosen = pick(source, options.max_bytes)
     with progress_bar(f"bench {printable(source.name)}", chosen.bytes * options.runs) as progress:
         benched = bench(chosen, engine, options.runs, progress, levels=options.level, peers=options.peers)

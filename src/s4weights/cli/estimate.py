@@ -11,12 +11,13 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from s4weights.codec.engines import choose_engine
+from s4weights.engine import open_engine
 from s4weights.measure.bootstrap import CONFIDENCE
 from s4weights.measure.estimate import MIN_SAMPLE_BYTES, SAMPLE_BYTES, Estimate, Row, estimate
 from s4weights.measure.sources import open_sources
 
 from .output import natural, printable, progress_bar, size
+from .settings import add_engine
 
 # USD a GB and month of S3 Standard in us-east-1, the first 50 TB. S3 bills a GB as 2^30 bytes.
 PRICE_USD: Final = 0.023
@@ -52,7 +53,7 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help=f"of samples to read, for more than a TB so much a TB ({SAMPLE_BYTES}, at least {MIN_SAMPLE_BYTES})",
     )
-    parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    add_engine(parser)
     parser.add_argument("--json", action="store_true", help="one object a line: the components, then the whole")
     parser.set_defaults(run=run)
 
@@ -62,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
     sources = open_sources(options.place)
     total = sum(source.size for source in sources)
     with progress_bar(f"estimate {printable(options.place)}", total) as progress:
-        result = estimate(sources, choose_engine(options.engine), progress, sample_bytes=options.max_bytes)
+        result = estimate(
+            sources, open_engine(options.engine, one_by_one=True), progress, sample_bytes=options.max_bytes
+        )
     price = PRICE_USD if options.price is None else options.price
     if options.json:
         _print_json(options.place, result, price)

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from s4weights.anatomy import Anatomy, Row, inspect_file, untyped
-from s4weights.codec.engines import choose_engine
+from s4weights.engine import open_engine
 
 from .output import natural, printable, progress_bar, size
+from .settings import add_engine
 
 _TERMINAL_ROWS: Final = 40
 
@@ -31,7 +32,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    add_engine(parser)
     parser.add_argument(
         "--limit", type=natural, metavar="N", help=f"rows at most ({_TERMINAL_ROWS} on a terminal, else all)"
     )
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Inspect one file."""
     source: Path = options.file
     with progress_bar(f"inspect {source.name}", source.stat().st_size) as progress:
-        anatomy = inspect_file(source, engine=choose_engine(options.engine), progress=progress)
+        anatomy = inspect_file(source, engine=open_engine(options.engine, one_by_one=True), progress=progress)
     if options.json:
         _print_json(anatomy)
     else:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from s4weights.bodies import SUFFIX
-from s4weights.codec.engines import choose_engine
 from s4weights.codec.types import Level
+from s4weights.engine import open_engine
 from s4weights.files import pack_file
 
 from .output import natural, print_report, progress_bar
+from .settings import add_engine
 
 
 def add_parser(commands: Any) -> None:
@@ -26,7 +27,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=f"by default FILE{SUFFIX}")
-    parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    add_engine(parser)
     parser.add_argument(
         "--level",
         choices=tuple(level.value for level in Level),
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         report = pack_file(
             source,
             target,
-            engine=choose_engine(options.engine),
+            engine=open_engine(options.engine),
             level=Level(options.level),
             threads=options.threads,
             bases=options.base,

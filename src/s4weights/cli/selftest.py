@@ -68,6 +68,7 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
         "cases": outcome.cases,
         "bytes": outcome.encoded_bytes,
         "golden": outcome.golden,
+        "device_frames": outcome.device_frames,
         "failed": outcome.failed,
         "failures": outcome.failures,
         "seconds": round(outcome.seconds, 1),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from s4weights.codec.engines import ENGINES
+
 # Flag, setting, what stands for its value in --help, and what it says.
 _FLAGS: Final = (
     ("--upstream", "upstream", "WHERE", "DIR, s3://REGION or https://ENDPOINT: where the buckets are"),
@@ -15,7 +17,7 @@ _FLAGS: Final = (
     ("--tls-key", "tls_key", "FILE", "its private key"),
     ("--domain", "domain", "DOMAIN", "bases of virtual-host style names, separated by commas"),
     ("--mode", "mode", "MODE", "auto, or passthrough: store new bodies as they come"),
-    ("--engine", "engine", "ENGINE", "auto, native or reference"),
+    ("--engine", "engine", "ENGINE", "auto, native, gpu or reference"),
     ("--level", "level", "LEVEL", "fast, balanced or small: what new containers are written for"),
     ("--threads", "threads", "N", "codec threads (0: one a processor)"),
     ("--memory", "memory_bytes", "BYTES", "what all bodies in flight may hold together (768MiB)"),
@@ -29,6 +31,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add a flag a setting."""
     for flag, name, metavar, text in _FLAGS:
         parser.add_argument(flag, dest=name, metavar=metavar, help=text)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """The flag of a command that codes by itself."""
+    parser.add_argument(
+        "--engine", choices=ENGINES, help="by default that of S4W_ENGINE, else auto: the GPU's where it runs"
+    )
 
 
 def given_flags(options: argparse.Namespace) -> dict[str, Any]:

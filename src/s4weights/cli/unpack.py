@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from s4weights.bodies import SUFFIX
-from s4weights.codec.engines import choose_engine
 from s4weights.codec.errors import ConfigError
+from s4weights.engine import open_engine
 from s4weights.files import unpack_file
 from s4weights.restore import Restored, plan, restore_all
 
 from .output import print_report, printable, progress_bar, size
+from .settings import add_engine
 
 _EPILOG: Final = """\
 examples:
@@ -42,7 +43,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("target", type=Path, nargs="?", metavar="TARGET", help="with -r: the folder to write to")
     parser.add_argument("-r", "--recursive", action="store_true", help="everything below FILE, to TARGET")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=f"by default FILE without {SUFFIX}")
-    parser.add_argument("--engine", default="auto", choices=("auto", "native", "reference"))
+    add_engine(parser)
     parser.add_argument(
         "--base",
         type=Path,
@@ -75,7 +76,7 @@ def _run_one(options: argparse.Namespace, target: Path | None) -> int:
         report = unpack_file(
             source,
             target,
-            engine=choose_engine(options.engine),
+            engine=open_engine(options.engine, one_by_one=True),
             bases=options.base,
             force=options.force,
             progress=progress,
@@ -90,7 +91,7 @@ def _run_all(options: argparse.Namespace, target: Path | None) -> int:
     copied = plan(options.file, target)
     done: list[Restored] = []
     with progress_bar(f"unpack {options.file}", sum(one.source.size for one in copied.plans)) as progress:
-        engine = choose_engine(options.engine)
+        engine = open_engine(options.engine, one_by_one=True)
         for one in restore_all(copied, target, engine=engine, force=options.force, progress=progress):
             done.append(one)
             _print_one(one, as_json=options.json)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from s4weights.codec import _native
 from s4weights.codec.decode import decode_frame
 from s4weights.codec.encode import encode_frame
-from s4weights.codec.engines import Engine, NativeEngine, ReferenceEngine, choose_engine
+from s4weights.codec.engines import DeviceEngine, Engine, NativeEngine, ReferenceEngine, choose_engine
 from s4weights.codec.errors import ConfigError, EngineUnavailable, FormatError
 from s4weights.codec.types import EncodedFrame
 
@@ -19,6 +20,8 @@ from .patterns import Case, block_cases, small_cases
 
 # A broken machine fails everywhere; the first ones say enough.
 _MOST_FAILURES: Final = 100
+# Whose bytes a GPU writes: the native engine's, which then has no Huffman codes.
+_AS_A_GPU: Final = "native without Huffman"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Outcome:
     golden: int = 0
     failures: list[str] = field(default_factory=list)
     failed: int = 0
+    device_frames: int = 0
     seconds: float = 0.0
 
     @property
@@ -90,7 +94,8 @@ def contenders(name: str) -> tuple[list[Contender], dict[str, str]]:
         missing["native"] = ""
     if name in ("auto", "gpu"):
         try:
-            found.append(Contender("gpu", choose_engine("gpu")))
+            found.append(Contender("gpu", choose_engine("gpu"), writes_as=_AS_A_GPU))
+            found.append(Contender(_AS_A_GPU, NativeEngine(huffman=False), writes_as=_AS_A_GPU))
             missing["gpu"] = ""
         except (ConfigError, EngineUnavailable) as error:
             if name == "gpu":
@@ -118,18 +123,53 @@ def run(
     # The reference takes seconds for a large frame, so it has few of them.
     slow = [one for one in found if one.name == "reference"]
     quick = [one for one in found if one.name != "reference"] or slow
+    with _whole_device(found, outcome):
+        _run(found, quick, is_slow=quick is slow, thorough=thorough, tell=tell, outcome=outcome)
+    outcome.seconds = time.monotonic() - started_s
+    return outcome
+
+
+def _run(
+    found: Sequence[Contender],
+    quick: Sequence[Contender],
+    *,
+    is_slow: bool,
+    thorough: bool,
+    tell: Callable[[str], None],
+    outcome: Outcome,
+) -> None:
     try:
         tell(f"golden vectors, on {', '.join(one.name for one in found)}")
         _golden(found, vectors(), outcome)
         tell("small frames")
         _compare(found, small_cases(thorough=thorough), outcome)
-        if quick is not slow:
+        if not is_slow:
             tell("frames around blocks and their own end")
             _compare(quick, block_cases(thorough=thorough), outcome)
     finally:
         _native.set_simd("avx512")
-    outcome.seconds = time.monotonic() - started_s
-    return outcome
+
+
+@contextmanager
+def _whole_device(found: Sequence[Contender], outcome: Outcome) -> Iterator[None]:
+    """Give a device the shortest frames too; what it leaves to the processor for a fault is a failure here."""
+    engine = next((one.engine for one in found if isinstance(one.engine, DeviceEngine)), None)
+    if engine is None:
+        yield
+        return
+    before, least_bytes = engine.counts, engine.least_bytes
+    engine.least_bytes = 1
+    try:
+        yield
+    finally:
+        engine.least_bytes = least_bytes
+        counts = engine.counts
+        outcome.device_frames = counts.frames - before.frames
+        if counts.off or counts.faults > before.faults:
+            why = counts.off or f"{counts.faults - before.faults} faults, which the log names"
+            outcome.fail(f"the device did not code everything that it was given: {why}")
+        elif not outcome.device_frames:
+            outcome.fail("the device was given nothing")
 
 
 def _golden(found: Sequence[Contender], known: Iterable[Vector], outcome: Outcome) -> None:
@@ -154,7 +194,7 @@ def _compare(found: Sequence[Contender], cases: Iterator[Case], outcome: Outcome
             if one.writes_as and written[one.name] != written.get(one.writes_as, written[one.name]):
                 outcome.fail(f"{case.name}: {one.name} does not write what {one.writes_as} writes")
         # Native forms equal one another also where the reference is left out.
-        twins = {written[one.name] for one in found if one.writes_as}
+        twins = {written[one.name] for one in found if one.writes_as == "reference"}
         if len(twins) > 1:
             outcome.fail(f"{case.name}: the native forms write {len(twins)} different frames")
         _read_all(found, case, written, outcome)

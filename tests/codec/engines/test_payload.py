@@ -110,7 +110,7 @@ def test_headers_that_do_not_are_taken(element):
     ("payload", "error", "text"),
     [
         (bytes(15), Truncated, "2 descriptors from byte 0, found 15 bytes"),
-        (b"\x08" + bytes(15), UnsupportedVersion, "descriptor 0 at payload byte 0: expected a known mode, found 8"),
+        (b"\x09" + bytes(15), UnsupportedVersion, "descriptor 0 at payload byte 0: expected a known mode, found 9"),
         (bytes(11) + b"\x01" + bytes(4), UnsupportedVersion, "descriptor 1 at payload byte 8: expected zero bytes"),
         (struct.pack("<IIII", 0, 2, 0, 2) + b"abc", FormatError, "descriptor 1 .* at most 1 bytes, found 2"),
         (struct.pack("<IIII", 0, 1, 0, 1) + b"abc", FormatError, "fill 19 bytes, found 18"),
