@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,21 +42,29 @@ def load(
     """
     place = parse_target(source)
     options = {"map_location": map_location, "weights_only": weights_only, **torch_options}
+    with open_logical(place, bases=bases, threads=threads, endpoint=endpoint) as (body, is_ours):
+        kind = sniff(body.read(SNIFF_BYTES), complete=True)
+        body.seek(0)
+        if isinstance(place, Path) and kind is not Kind.SAFETENSORS and not is_ours:
+            return torch.load(place, **options)  # nosec B614 - weights_only unless the caller says otherwise
+        return _load(body, kind, options)
+
+
+@contextmanager
+def open_logical(
+    place: Path | S3Uri | BinaryIO, *, bases: Sequence[Named] = (), threads: int = 0, endpoint: str | None = None
+) -> Iterator[tuple[BinaryIO, bool]]:
+    """The body that lies there, seekable, and whether it is that of a container. Raises: as load."""
     with (
         closing(_open(place, endpoint)) as stored,
         closing(BaseFiles([Path(one) for one in bases], choose_engine())) as near,
     ):
-        head = stored.read(0, SNIFF_BYTES)
-        if is_container(head[:HEADER_BYTES]):
+        if is_container(stored.read(0, HEADER_BYTES)):
             with open_body(stored, _where(place), near, threads) as body:
-                kind = sniff(body.read(SNIFF_BYTES), complete=True)
-                body.seek(0)
-                return _load(body, kind, options)
-        kind = sniff(head, complete=True)
-        if isinstance(place, Path) and kind is not Kind.SAFETENSORS:
-            return torch.load(place, **options)  # nosec B614 - weights_only unless the caller says otherwise
-        with open_plain(stored) as body:
-            return _load(body, kind, options)
+                yield body, True
+        else:
+            with open_plain(stored) as body:
+                yield body, False
 
 
 def _load(body: BinaryIO, kind: Kind | None, options: dict[str, Any]) -> Any:
