@@ -12,13 +12,20 @@ from torch.distributed.checkpoint.filesystem import SerializationFormat
 
 import s4weights
 from s4weights.bodies import is_container
-from s4weights.codec.errors import ConfigError, FormatError
+from s4weights.codec.errors import ChecksumMismatch, ConfigError
 from s4weights.files import unpack_file
 from tests.api.states import same
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, about being alone
 
 BOTH = pytest.mark.parametrize("serialization", list(SerializationFormat), ids=lambda one: one.value)
+
+
+class Dying(s4weights.DCPWriter):
+    """Before the last thing that a save does."""
+
+    def finish(self, metadata, results):
+        raise OSError("died")
 
 
 def training_state(seed: int = 0) -> dict[str, object]:
@@ -38,7 +45,7 @@ def training_state(seed: int = 0) -> dict[str, object]:
             "int64": torch.arange(1000),
         },
         "step": seed,
-        "note": ["x", {"lr": 0.1}],
+        "note": "a word",
     }
 
 
@@ -96,9 +103,7 @@ def test_a_safetensors_shard_is_read_by_safetensors_and_by_torchs_own_reader(tmp
     folder = tmp_path / "unpacked"
     folder.mkdir()
     unpack_file(tmp_path / "__0_0.safetensors", folder / "__0_0.safetensors")
-    assert same(safetensors.torch.load_file(folder / "__0_0.safetensors"), {key: state[key] for key in sorted(state)}) or (
-        safetensors.torch.load_file(folder / "__0_0.safetensors").keys() == state.keys()
-    )
+    assert same(safetensors.torch.load_file(folder / "__0_0.safetensors"), state)
     assert same(load(state, dcp.HuggingFaceStorageReader(str(folder))), state)
 
 
@@ -109,9 +114,7 @@ def test_steps_of_a_run_are_deltas_and_are_listed_and_pruned(tmp_path, serializa
     for step in range(3):
         weight = weight + 1e-6 * torch.randn(900, 1000, generator=torch.Generator().manual_seed(step))
         save({"weight": weight, "step": step}, run, step=step, serialization_format=serialization)
-    sizes = [
-        sum(path.stat().st_size for path in (run / f"checkpoints/step-{step}").glob("__*")) for step in range(3)
-    ]
+    sizes = [sum(path.stat().st_size for path in (run / f"checkpoints/step-{step}").glob("__*")) for step in range(3)]
     assert sizes[1] < 0.8 * sizes[0]
     assert s4weights.list_checkpoints(run) == [0, 1, 2]
     with pytest.raises(ConfigError, match="DCPReader"):
@@ -122,15 +125,15 @@ def test_steps_of_a_run_are_deltas_and_are_listed_and_pruned(tmp_path, serializa
     assert same(load(state, s4weights.DCPReader(run, step=2)), state)
 
 
-def test_one_that_is_there_is_replaced_only_when_asked_and_never_mixed(tmp_path, monkeypatch):
+def test_one_that_is_there_is_replaced_only_when_asked_and_never_mixed(tmp_path):
     first, second = training_state(1), training_state(2)
     save(first, tmp_path, step=5)
     with pytest.raises(dcp.api.CheckpointException, match="expected no checkpoint there"):
         save(second, tmp_path, step=5)
     assert same(load(first, s4weights.DCPReader(tmp_path, step=5)), values(first))
-    with monkeypatch.context() as broken, pytest.raises(dcp.api.CheckpointException, match="no more"):
-        broken.setattr(s4weights.DCPWriter, "finish", lambda *_: (_ for _ in ()).throw(OSError("no more")))
-        save(second, tmp_path, step=5, overwrite=True)
+    dying = Dying(tmp_path, step=5, overwrite=True)
+    with pytest.raises(dcp.api.CheckpointException, match="died"):
+        dcp.save(second, storage_writer=dying, no_dist=True)
     assert s4weights.list_checkpoints(tmp_path) == []
     save(second, tmp_path, step=5, overwrite=True)
     assert same(load(second, s4weights.DCPReader(tmp_path, step=5)), values(second))
@@ -175,7 +178,7 @@ def test_damage_is_never_loaded(tmp_path, serialization):
     path.write_bytes(stored)
     with pytest.raises(dcp.api.CheckpointException) as caught:
         load(state, s4weights.DCPReader(tmp_path))
-    assert [type(error) for error, _ in caught.value.failures.values()] == [FormatError]
+    assert [type(error) for error, _ in caught.value.failures.values()] == [ChecksumMismatch]
 
 
 def test_what_safetensors_cannot_hold_is_refused_before_anything_is_written(tmp_path):
