@@ -134,15 +134,15 @@ def copy_needs(
 
 
 def collect(content: Content) -> Steps[None]:
-    """Remove the hidden copies of a body that nothing is pinned to."""
+    """Remove the hidden copies of a body that nothing is pinned to but one another."""
     hidden = yield ListUnder(hidden_of(content))
     if not hidden:
         return
     tomb = tomb_key(content, new_nonce())
     yield Put(tomb)
     gone: list[tuple[str, Occupant]] = []
-    if not (yield ListUnder(pins_of(content))):
-        for key in hidden:
+    if not (yield from pins_by_others(content, hidden)):
+        for key in sorted(hidden, key=hidden_depth, reverse=True):
             occupant = yield Look(key)
             yield Remove(key)
             if occupant is not None:
@@ -150,6 +150,12 @@ def collect(content: Content) -> Steps[None]:
     yield Remove(tomb)
     for key, occupant in gone:
         yield from _unpin_hidden(key, occupant.needs)
+
+
+def pins_by_others(content: Content, hidden: Sequence[str]) -> Steps[list[str]]:
+    """The pins on a body but for those of its own hidden copies: a copy may be stored against a shallower one of the same."""
+    pins = yield ListUnder(pins_of(content))
+    return [pin for pin in pins if not any(is_pin_of(pin, copy) for copy in hidden)]
 
 
 def _unpin_hidden(key: str, needs: Sequence[Need]) -> Steps[None]:

@@ -20,7 +20,7 @@ from .names import (
     pins_of,
     read_pin,
 )
-from .protocol import collect
+from .protocol import collect, pins_by_others
 
 
 def sweep_pin(pin: str, *, dry_run: bool = False) -> Steps[bool]:
@@ -46,8 +46,9 @@ def sweep_tomb(tomb: str, *, dry_run: bool = False) -> Steps[bool]:
 
 
 def sweep_hidden(content: Content, *, dry_run: bool = False) -> Steps[bool]:
-    """Remove the hidden copies of a body that nothing is pinned to. Returns whether there were any."""
-    if (yield ListUnder(pins_of(content))) or not (yield ListUnder(hidden_of(content))):
+    """Remove the hidden copies of a body that nothing is pinned to but one another. Returns whether there were any."""
+    hidden = yield ListUnder(hidden_of(content))
+    if not hidden or (yield from pins_by_others(content, hidden)):
         return False
     if not dry_run:
         yield from collect(content)

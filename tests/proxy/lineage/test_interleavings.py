@@ -175,6 +175,29 @@ def test_without_a_death_nothing_of_ours_stays_behind() -> None:
     assert explorer.ends == {frozenset()}
 
 
+def test_hidden_copies_of_one_body_that_hold_one_another_go_with_the_last_that_needs_them() -> None:
+    """`last` is written with the body of a step, against it; both are pinned, both are rotated away."""
+    start = {"a": plain("old")}
+    pinned(start, "last", "old", need("old", "a", "p"))
+    pinned(start, "b", "new", need("old", "last", "q", 1))
+    pinned(start, "c", "newer", need("old", "a", "r"))
+
+    def all_of_them() -> Steps:
+        for key in ("last", "a", "b", "c"):
+            yield from delete(key)
+
+    explorer = Explorer(start, [all_of_them], 1)
+    explorer.explore(lost)
+    ends = [dict(end) for end in explorer.ends]
+    assert any(len([key for key in end if key.startswith(f"{ALL_HIDDEN}{OLD}/")]) == 2 for end in ends)
+    assert {} in ends
+    for end in ends:
+        for key in ("last", "a", "b", "c"):
+            run(end, delete(key))
+        sweep(end)
+        assert end == {}
+
+
 @pytest.mark.slow
 def test_whatever_deaths_leave_behind_a_sweep_takes_away_and_nothing_else() -> None:
     start = {"a": plain("old")}

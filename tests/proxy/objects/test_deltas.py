@@ -290,7 +290,7 @@ async def test_the_last_of_a_run_is_written_again_on_the_best_where_the_one_betw
     # Whether it gains is known in advance only where nothing takes the base's place; here it does.
     assert await objects.rebaser.rebase(BUCKET, KEYS[2])
     assert await bases(objects, KEYS[2]) == [KEYS[0]]
-    assert await under(objects, HIDDEN) == []
+    assert await under(objects, ALL_HIDDEN) == []
     assert await read_all(objects, KEYS[2]) == bodies[2]
     await objects.delete(BUCKET, KEYS[0])
     await objects.rebaser.idle()
