@@ -177,7 +177,7 @@ def test_any_frame_comes_back_whatever_it_is_offered(pair, level, count, seed, c
 def test_huffman_is_not_used_for_what_is_left_of_a_base(level):
     """Of differences with many values it costs three hundredths, and rANS is no slower."""
     rng = np.random.default_rng(5)
-    old = weights(200_000)
+    old = weights(200_000, ElementType.BF16)
     new = (
         (np.frombuffer(old, "<u2") + rng.normal(0, 20, len(old) // 2).astype("<i2").view("<u2")).astype("<u2").tobytes()
     )
