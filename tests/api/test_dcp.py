@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import warnings
 
 import pytest
@@ -194,3 +195,13 @@ def test_a_piece_of_another_length_than_it_was_to_have_is_an_error(tmp_path):
 
     with pytest.raises(S4WeightsError, match="expected to end at byte 5, found 4"):
         File(".distcp", [Piece(None, b"four", 5)]).write(io.BytesIO())
+
+
+@pytest.mark.parametrize("step", [None, 4])
+def test_a_writer_goes_to_the_process_that_saves_in_the_background(tmp_path, step):
+    writer = s4weights.DCPWriter(tmp_path / "saved", step=step, level="small")
+    again = pickle.loads(pickle.dumps(writer))
+    assert (again.files, again.checkpoint_id) == (writer.files, writer.checkpoint_id)
+    state = {"weight": torch.randn(300, 100)}
+    dcp.save(state, storage_writer=again, no_dist=True)
+    assert same(load(state, s4weights.DCPReader(tmp_path / "saved", step=step)), state)
