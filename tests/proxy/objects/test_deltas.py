@@ -114,6 +114,53 @@ async def test_a_new_process_finds_the_step_before_in_the_bucket(
         await objects.close()
 
 
+class Reads:
+    """A bucket, and the stored bytes that were asked of it."""
+
+    def __init__(self, bucket: DirectoryUpstream) -> None:
+        self._bucket = bucket
+        self.bytes = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._bucket, name)
+
+    async def get(self, *args: object, **options: object) -> object:
+        body = await self._bucket.get(*args, **options)  # type: ignore[arg-type]
+        self.bytes += body.length
+        return body
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["bf16", "mixed"])
+async def test_a_process_that_has_nothing_reads_a_run_within_max_restore_ratio(
+    upstream: DirectoryUpstream, settings: Settings, tmp_path: Path, mixed: bool
+) -> None:
+    """Trainings in which a delta costs much, as far from the last plain one as it comes."""
+    writing = Objects(upstream, replace(settings, deltas=True), Metrics())
+    await writing.start()
+    run = Run()
+    bodies: dict[str, bytes] = {}
+    for key in KEYS:
+        run.weights = run.weights + run.random.normal(0, 1e-4, ELEMENTS)
+        bodies[key] = run.mixed() if mixed else run.step()
+        await put(writing, key, bodies[key])
+    await writing.close()
+    alone = Objects(upstream, replace(settings, deltas=False, state_dir=tmp_path / "alone"), Metrics())
+    await alone.start()
+    await put(alone, "plain.safetensors", bodies[KEYS[-1]])
+    plain = await stored_bytes(alone, "plain.safetensors")
+    await alone.close()
+    most = 0.0
+    for number, key in enumerate(KEYS):
+        reads = Reads(upstream)
+        cold = Objects(reads, replace(settings, state_dir=tmp_path / f"cold{number}", cache_bytes=0), Metrics())  # type: ignore[arg-type]
+        await cold.start()
+        assert await read_all(cold, key) == bodies[key]
+        await cold.close()
+        most = max(most, reads.bytes / plain)
+    print(f"restores read up to {most:.2f} times a plain container")
+    assert 1.2 < most <= settings.max_restore_ratio
+
+
 async def test_a_base_that_is_deleted_stays_for_its_dependent_and_goes_with_it(
     upstream: DirectoryUpstream, settings: Settings
 ) -> None:
