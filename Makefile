@@ -131,7 +131,8 @@ bench: .venv/peers
 .venv-frameworks/installed:
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-frameworks/bin/python -m pip install --quiet "$(TORCH)" s3fs "s3torchconnector[dcp]"
+	.venv-frameworks/bin/python -m pip install --quiet "$(TORCH)" s3fs "s3torchconnector[dcp]" \
+	  accelerate lightning transformers
 	touch $@
 
 clean:

@@ -15,7 +15,7 @@ from ..levels import Levels, Numbers
 from ..planes import split_planes
 from ..types import Base, Buffer, ElementType, Grid, Layout, Level, Predictor
 from .payload import DESCRIPTOR_BYTES, base_layout, base_predictors
-from .plane_modes import Choice, Effort, choose_mode
+from .plane_modes import Choice, Effort, choose_mode, effort_on_base
 
 _SAMPLE_ALL: Final = 16_384
 _RUN: Final = 128
@@ -64,7 +64,8 @@ def make_plan(data: Buffer, element: ElementType, grid: Grid, effort: Effort, ba
         for predictor in base_predictors(element, base.kind):
             rest = prediction.subtract(sample, element, predictor, base_sample)
             layout = base_layout(element, predictor)
-            plans.append(Plan(None, layout, _choices(rest, element, layout, n, effort), predictor, number))
+            choices = _choices(rest, element, layout, n, effort_on_base(effort))
+            plans.append(Plan(None, layout, choices, predictor, number))
     return min(plans, key=lambda plan: plan.estimate)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..entropy import Sample, bits, histogram, huffman, is_constant, nibbles, rans
@@ -35,6 +35,11 @@ class Effort:
 
     level: Level
     huffman: bool = True
+
+
+def effort_on_base(effort: Effort) -> Effort:
+    """For planes of what is left of a base: so many different symbols that rANS is smaller than Huffman, and no slower."""
+    return replace(effort, huffman=False)
 
 
 def choose_mode(sample: Sample, effort: Effort) -> Choice:

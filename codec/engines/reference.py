@@ -27,7 +27,7 @@ from .payload import (
     same_as_base,
 )
 from .plan import Plan, make_plan
-from .plane_modes import Effort, encode_level_planes, encode_plane
+from .plane_modes import Effort, effort_on_base, encode_level_planes, encode_plane
 
 
 class ReferenceEngine:
@@ -117,7 +117,8 @@ def _encode_planned(
         predicted = plan.levels.predict(element, np.arange(len(data) // element.width))
         rest = levels.subtract(data, element, predicted)
     planes = split_planes(rest, element, plan.layout)
-    coded = [encode_plane(plane, choice, effort) for plane, choice in zip(planes, plan.choices, strict=True)]
+    used_effort = effort if plan.base is None else effort_on_base(effort)
+    coded = [encode_plane(plane, choice, used_effort) for plane, choice in zip(planes, plan.choices, strict=True)]
     payload = join_payload(head, [*encode_level_planes(level_planes), *coded])
     modes = tuple(mode for mode, _ in coded)
     found = EncodedPayload(element, plan.predictor, plan.layout, modes, payload, plan.base)

@@ -134,7 +134,7 @@ class Chooser {
     for (std::size_t k = 0; k < input_.width; ++k) {
       Counts counts{};
       add_histogram({room_.data() + k * runs_.size(), runs_.size()}, counts);
-      choose_plane_code(counts, n, input_.effort, tried_[k]);
+      choose_plane_code(counts, n, plane_effort(input_, candidate), tried_[k]);
       estimate += tried_[k].estimate + 8;
     }
     if (estimate >= least_) return;

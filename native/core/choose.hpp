@@ -33,6 +33,11 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
+// What is left of a base has too many different symbols for Huffman: rANS is smaller there, and no slower.
+inline Effort plane_effort(const FrameInput& input, const Candidate& candidate) noexcept {
+  return {input.effort.level, input.effort.huffman && !needs_base(candidate.predictor)};
+}
+
 struct FrameCode {
   Candidate candidate;
   Levels levels;  // where they are predicted; no rows and columns: the base only

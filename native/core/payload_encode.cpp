@@ -95,7 +95,7 @@ class PlanesPass {
     }
     Counts counts{};
     for_blocks([&](std::size_t m) { add_histogram({workspace_.rooms[k].data(), m}, counts); });
-    choose_plane_code(counts, input_.elements(), input_.effort, plane);
+    choose_plane_code(counts, input_.elements(), plane_effort(input_, workspace_.code.candidate), plane);
   }
 
   bool fits(std::size_t room) const noexcept {

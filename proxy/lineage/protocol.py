@@ -70,10 +70,16 @@ def find(need: Need) -> Steps[str | None]:
             occupant = yield Look(need.key, version)
             if occupant is not None and occupant.content == need.content and occupant.depth <= need.depth:
                 return need.key
-    for key in (yield ListUnder(hidden_of(need.content))):
-        if hidden_depth(key) <= need.depth and _holds((yield Look(key)), need.content):
-            return str(key)
-    return None
+    seen: list[str] = []
+    while True:
+        # One that was seen may have made way for a shallower one.
+        keys = [key for key in (yield ListUnder(hidden_of(need.content))) if key not in seen]
+        for key in keys:
+            if hidden_depth(key) <= need.depth and _holds((yield Look(key)), need.content):
+                return str(key)
+        if not keys:
+            return None
+        seen += keys
 
 
 def replace(
@@ -134,15 +140,15 @@ def copy_needs(
 
 
 def collect(content: Content) -> Steps[None]:
-    """Remove the hidden copies of a body that nothing is pinned to."""
+    """Remove the hidden copies of a body that nothing is pinned to but one another."""
     hidden = yield ListUnder(hidden_of(content))
     if not hidden:
         return
     tomb = tomb_key(content, new_nonce())
     yield Put(tomb)
     gone: list[tuple[str, Occupant]] = []
-    if not (yield ListUnder(pins_of(content))):
-        for key in hidden:
+    if not (yield from pins_by_others(content, hidden)):
+        for key in sorted(hidden, key=hidden_depth, reverse=True):
             occupant = yield Look(key)
             yield Remove(key)
             if occupant is not None:
@@ -150,6 +156,25 @@ def collect(content: Content) -> Steps[None]:
     yield Remove(tomb)
     for key, occupant in gone:
         yield from _unpin_hidden(key, occupant.needs)
+
+
+def supersede(content: Content, depth: int) -> Steps[None]:
+    """Where there is a hidden copy of that depth, deeper ones are needless: whoever needs one takes it as well.
+
+    So what a hidden copy needs is always shallower than itself, and no two bodies keep one another.
+    """
+    for copy in (yield ListUnder(hidden_of(content))):
+        if hidden_depth(copy) > depth:
+            occupant = yield Look(copy)
+            yield Remove(copy)
+            if occupant is not None:
+                yield from _unpin_hidden(copy, occupant.needs)
+
+
+def pins_by_others(content: Content, hidden: Sequence[str]) -> Steps[list[str]]:
+    """The pins on a body but for those of its own hidden copies: a copy may be stored against a shallower one of the same."""
+    pins = yield ListUnder(pins_of(content))
+    return [pin for pin in pins if not any(is_pin_of(pin, copy) for copy in hidden)]
 
 
 def _unpin_hidden(key: str, needs: Sequence[Need]) -> Steps[None]:
@@ -202,6 +227,7 @@ def _keep(key: str, version: str | None, old: Occupant, content: Content) -> Ste
         return
     if (yield CopyAside(key, old.etag, target, version)):
         if _holds((yield Look(target)), content):
+            yield from _left_to_gc(supersede(content, old.depth))
             return
         yield Remove(target)  # of a bucket that copies whatever is there
     yield from unclaim(needs, target)

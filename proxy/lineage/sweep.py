@@ -12,6 +12,7 @@ from .calls import ListUnder, Look, Need, Put, Read, Remove, Steps
 from .names import (
     Content,
     content_of,
+    hidden_depth,
     hidden_of,
     is_pin_of,
     new_nonce,
@@ -20,7 +21,7 @@ from .names import (
     pins_of,
     read_pin,
 )
-from .protocol import collect
+from .protocol import collect, pins_by_others, supersede
 
 
 def sweep_pin(pin: str, *, dry_run: bool = False) -> Steps[bool]:
@@ -46,8 +47,14 @@ def sweep_tomb(tomb: str, *, dry_run: bool = False) -> Steps[bool]:
 
 
 def sweep_hidden(content: Content, *, dry_run: bool = False) -> Steps[bool]:
-    """Remove the hidden copies of a body that nothing is pinned to. Returns whether there were any."""
-    if (yield ListUnder(pins_of(content))) or not (yield ListUnder(hidden_of(content))):
+    """Remove the hidden copies of a body that nothing is pinned to but one another. Returns whether there were any."""
+    hidden = yield ListUnder(hidden_of(content))
+    if not hidden:
+        return False
+    if (yield from pins_by_others(content, hidden)):
+        least = min(map(hidden_depth, hidden))
+        if any(hidden_depth(copy) > least for copy in hidden) and not dry_run:
+            yield from supersede(content, least)
         return False
     if not dry_run:
         yield from collect(content)

@@ -9,7 +9,7 @@ from s4weights.codec.errors import FormatError
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.lineage.cache import ContainerCache
-from s4weights.proxy.lineage.calls import Need
+from s4weights.proxy.lineage.calls import Need, Occupant
 from s4weights.proxy.lineage.names import new_nonce
 from s4weights.proxy.lineage.protocol import claim
 
@@ -52,13 +52,20 @@ class Lineage:
         base = await self._claimed(bucket, key, size)
         return BasedBody(self._guard, self._pool, self.bases, target, size, base, self._cache.begin())
 
+    async def begin_again(self, target: tuple[str, str], size: int, there: Occupant) -> BasedBody:
+        """For a body that is there already and is to have another base than it has, no deeper, or none."""
+        base = await self._claimed(*target, size, there) if self._settings.deltas else None
+        return BasedBody(self._guard, self._pool, self.bases, target, size, base, self._cache.begin())
+
     def begin_alone(self, target: tuple[str, str], size: int) -> BasedBody:
         """For a body that is to have no bases but itself."""
         return BasedBody(self._guard, self._pool, self.bases, target, size, None, self._cache.begin())
 
-    async def _claimed(self, bucket: str, key: str, size: int | None) -> tuple[BaseBody, LogicalObject] | None:
+    async def _claimed(
+        self, bucket: str, key: str, size: int | None, instead: Occupant | None = None
+    ) -> tuple[BaseBody, LogicalObject] | None:
         try:
-            found = await self.predecessors.find(bucket, key, size)
+            found = await self.predecessors.find(bucket, key, size, instead)
             if found is None:
                 return None
             there = occupant_of(found)

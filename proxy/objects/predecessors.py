@@ -12,6 +12,7 @@ from s4weights.codec.errors import FormatError
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import LISTED_FOR_S, LISTED_PAGES, MOST_CANDIDATES, RECENT_OBJECTS
+from s4weights.proxy.lineage.calls import Occupant
 from s4weights.proxy.lineage.names import is_hidden
 from s4weights.proxy.lineage.steps import StepKey, is_pointer, parse_step, with_part
 from s4weights.proxy.upstream.protocol import Entry, Upstream
@@ -51,15 +52,18 @@ class Predecessors:
         """An object is gone."""
         self._recent.pop((bucket, key), None)
 
-    async def find(self, bucket: str, key: str, size: int | None) -> LogicalObject | None:
+    async def find(
+        self, bucket: str, key: str, size: int | None, instead: Occupant | None = None
+    ) -> LogicalObject | None:
         """The object that the body to be written at key probably came from, with its index; never the one at key itself.
 
-        size: of the body, where it is known.
+        size: of the body, where it is known. instead: what is at key, where it is to have another base than it has, of a depth
+        that leaves it no deeper.
         """
         tried = 0
         async with contextlib.aclosing(self._candidates(bucket, key, size)) as candidates:
             async for candidate in candidates:
-                found = await self._usable(bucket, candidate, size)
+                found = await self._usable(bucket, candidate, size, instead)
                 if found is not None:
                     return found
                 tried += 1
@@ -133,7 +137,7 @@ class Predecessors:
         self._listed[identity] = _Listed(now_s, tuple(keys))
         return keys
 
-    async def _usable(self, bucket: str, key: str, size: int | None) -> LogicalObject | None:
+    async def _usable(self, bucket: str, key: str, size: int | None, instead: Occupant | None) -> LogicalObject | None:
         if is_hidden(key):
             return None
         try:
@@ -142,6 +146,10 @@ class Predecessors:
         except (S3Error, UpstreamError, FormatError):
             return None
         if occupant.content is None or occupant.depth + 1 > self._settings.max_chain or is_replaceable(found):
+            return None
+        if instead is not None and (
+            occupant.depth >= instead.depth or occupant.content in [need.content for need in instead.needs]
+        ):
             return None
         if size is not None and not _alike(found.info.size, size):
             return None

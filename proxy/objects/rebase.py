@@ -1,7 +1,8 @@
 """Objects whose base is kept for them alone are written again without it, in the background, where that takes fewer bytes.
 
-So a run that keeps its last two checkpoints does not pay for a third. A save never waits for this, and an object that has
-anything about it that a new write would lose is left as it is.
+So a run that keeps its last two checkpoints does not pay for a third. An earlier one that is still there may take the place of
+the base: no deeper than the object was, so it needs nothing of what is to go. A save never waits for this, and an object that
+has anything about it that a new write would lose is left as it is.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from s4weights.proxy.lineage.names import Content, hidden_of, is_hidden, pins_of
 from s4weights.proxy.lineage.perform import list_keys
 from s4weights.proxy.upstream.protocol import Conditions, encryption
 
+from .based_body import BasedBody
 from .body_encoder import BodyEncoder
 from .carried import inherited
 from .marker import container_marker
-from .occupants import plain_bytes
+from .occupants import occupant_of, plain_bytes
 from .read import read_object
 from .resolve import Resolver
 from .store import Store
@@ -59,20 +61,24 @@ class Rebaser:
         await self._waiting.join()
 
     async def rebase(self, bucket: str, key: str) -> bool:
-        """Write one object again, without bases. False: it has none, or cannot be written again as it is.
+        """Write one object again, without the base that it has. False: it has none, or cannot be written again as it is.
 
         Raises: S3Error PreconditionFailed where the client wrote it meanwhile; UpstreamError; FormatError.
         """
         found = await self._resolver.resolve(bucket, key)
         if found.tail is None or found.tail.index is None or not found.tail.index.about.get("bases"):
             return False
-        return await self.write_again(found)
+        if _would_lose(found):
+            return False
+        based = await self._store.lineage.begin_again((bucket, key), found.info.size, occupant_of(found))
+        await self._copy_through(found, based)
+        return True
 
     async def write_again(self, found: LogicalObject) -> bool:
         """Write a container again, without bases and at this proxy's level. found: with its index. As rebase."""
-        if any(name.startswith(_LOST) for name in found.stored.headers):
+        if _would_lose(found):
             return False
-        await self._copy_through(found)
+        await self._copy_through(found, self._store.lineage.begin_alone((found.bucket, found.key), found.info.size))
         return True
 
     def _gone(self, bucket: str, key: str, old: Occupant) -> None:
@@ -111,7 +117,7 @@ class Rebaser:
                 more_bytes += plain_bytes(found.tail.index.about, found.stored.size) - found.stored.size
         return dependents if more_bytes < kept_bytes else []
 
-    async def _copy_through(self, found: LogicalObject) -> None:
+    async def _copy_through(self, found: LogicalObject, based: BasedBody) -> None:
         assert found.tail is not None
         assert found.tail.index is not None
         store, target, trailer = self._store, (found.bucket, found.key), found.tail.trailer
@@ -121,9 +127,7 @@ class Rebaser:
             **container_marker(found.info.last_modified),
         }
         async with store.writes.hold(store.write_hold_bytes):
-            encoder = BodyEncoder(
-                store, _kind(found.tail.index.about), store.lineage.begin_alone(target, found.info.size)
-            )
+            encoder = BodyEncoder(store, _kind(found.tail.index.about), based)
             try:
                 await encoder.commit(store.writer(target, headers))
                 async for chunk in read_object(store, found, 0, found.info.size):
@@ -140,6 +144,10 @@ class Rebaser:
                 await encoder.finish(Conditions(if_match=f'"{found.stored.etag}"'))
             finally:
                 await encoder.abort()
+
+
+def _would_lose(found: LogicalObject) -> bool:
+    return any(name.startswith(_LOST) for name in found.stored.headers)
 
 
 def _kind(about: Mapping[str, object]) -> Kind:

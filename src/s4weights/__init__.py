@@ -9,6 +9,8 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .api import (
+        DCPReader,
+        DCPWriter,
         async_save_checkpoint,
         list_checkpoints,
         load,
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DCPReader",
+    "DCPWriter",
     "__version__",
     "async_save_checkpoint",
     "list_checkpoints",

@@ -44,6 +44,24 @@ def test_steps_are_deltas_and_each_comes_back_whatever_is_pruned(tmp_path):
     assert same(s4weights.load_checkpoint(run), states[3])
 
 
+def test_a_copy_in_another_precision_costs_little(tmp_path):
+    master = {name: torch.randn(700, 1000) for name in ("a", "b")}
+    rounded = {name: tensor.bfloat16() for name, tensor in master.items()}
+    for step, state in enumerate([{"master": master}, {"master": master, "model": rounded}]):
+        s4weights.save_checkpoint(state, tmp_path / str(step), step=0)
+    alone, both = (stored_bytes(tmp_path / str(step), 0) for step in range(2))
+    assert both < 1.02 * alone
+    assert same(s4weights.load_checkpoint(tmp_path / "1"), {"master": master, "model": rounded})
+    assert {path.name for path in (tmp_path / "1").iterdir()} == {"checkpoints", ".s4weights", ".s4weights-calls"}
+
+
+def test_what_a_process_left_that_died_is_no_bucket_and_goes(tmp_path):
+    (tmp_path / ".s4weights-state/containers").mkdir(parents=True)
+    (tmp_path / ".s4weights-state/containers/x.partial").write_bytes(b"half")
+    s4weights.save_checkpoint({"a": 1}, tmp_path, step=1)
+    assert not (tmp_path / ".s4weights-state").exists()
+
+
 def test_a_step_is_replaced_and_a_save_that_fails_changes_nothing(tmp_path):
     s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
     s4weights.save_checkpoint({"a": 2}, tmp_path, step=5)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/pytorch.md"
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is:UserWarning")  # of torch, about being alone
 def test_the_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)

@@ -6,8 +6,10 @@ import io
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 
 import s4weights
+from s4weights.bodies import is_container
 from s4weights.codec.errors import FormatError
 from tests.api.states import same
 
@@ -59,3 +61,17 @@ def test_an_object_that_is_cut_off_is_never_loaded(bucket, seaweedfs):
     bucket.put_object(Bucket="api", Key="state.pt", Body=stored[:-1000])
     with pytest.raises(FormatError):
         s4weights.load("s3://api/state.pt", endpoint=seaweedfs.endpoint)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, about being alone
+def test_a_sharded_checkpoint_in_a_folder_of_a_bucket(bucket, seaweedfs):
+    state, found = {"weight": torch.randn(600, 1000), "step": 7}, {"weight": torch.zeros(600, 1000), "step": 0}
+    writer = s4weights.DCPWriter("s3://api/run/dcp", endpoint=seaweedfs.endpoint)
+    dcp.save(state, storage_writer=writer, no_dist=True)
+    with pytest.raises(dcp.api.CheckpointException, match="s3://api/run/dcp: expected no checkpoint there"):
+        dcp.save(state, storage_writer=writer, no_dist=True)
+    dcp.load(found, storage_reader=s4weights.DCPReader("s3://api/run/dcp", endpoint=seaweedfs.endpoint), no_dist=True)
+    assert same(found, state)
+    shard = bucket.get_object(Bucket="api", Key="run/dcp/__0_0.distcp")
+    assert (shard["Metadata"], is_container(shard["Body"].read())) == ({"s4w": "container"}, True)
+    assert bucket.head_object(Bucket="api", Key="run/dcp/.metadata")["Metadata"] == {}

@@ -12,7 +12,8 @@ import torch
 from s4weights.codec.types import Buffer, Level
 
 from .body_pipe import saved_bytes
-from .checkpoints import put_checkpoint, step_name
+from .checkpoints import step_name
+from .run_files import put_file
 from .targets import Named, parse_level, parse_name
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def async_save_checkpoint(
 
 def _save(body: _Snapshot, run: Named, name: str, level: Level, endpoint: str | None) -> None:
     try:
-        put_checkpoint(run, name, len(body.memory), lambda pipe: pipe.write(body.memory), level, endpoint)
+        put_file(parse_name(run), name, len(body.memory), lambda pipe: pipe.write(body.memory), level, endpoint)
     except BaseException as error:
         _log.error("%s: %s was not saved: %s", run, name, error)
         raise

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final
 
 from s4weights.bodies import BaseFiles, ContainerBody, Stored
 from s4weights.codec.container import FrameSpan
@@ -40,9 +40,9 @@ def open_body(
         raise
 
 
-def open_plain(stored: Stored) -> BinaryIO:
+def open_plain(stored: Stored) -> io.BufferedReader[Any]:
     """Stored bytes that are the body."""
-    return cast(BinaryIO, io.BufferedReader(_PlainFile(stored), _BUFFER_BYTES))
+    return io.BufferedReader(_PlainFile(stored), _BUFFER_BYTES)
 
 
 class RandomFile(io.RawIOBase):

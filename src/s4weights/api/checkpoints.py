@@ -1,16 +1,14 @@
 """Checkpoints of a run, each stored against the one before it, as the proxy would store them.
 
 A run is a directory or s3://BUCKET/PREFIX. Keys: PREFIX/step-N/checkpoint.pt; in a directory RUN/checkpoints/step-N/....
+A step that torch.distributed.checkpoint saved (dcp.py) has several files, and is whole when its MARKER is there.
 """
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -18,18 +16,19 @@ from s4weights.codec.errors import ConfigError
 from s4weights.codec.types import Level
 from s4weights.engine import open_engine
 
-from .body_pipe import BodyPipe, saved_bytes
-from .body_reader import RandomFile
+from .body_pipe import saved_bytes
+from .run_files import body_of, opened, put_file
 from .state_writer import StateWriter
 from .targets import Named, parse_level, parse_name
 
 if TYPE_CHECKING:
-    from s4weights.proxy.objects.types import LogicalObject
-
     from .run_store import RunStore
 
-_NAME: Final = re.compile(r"step-(\d+)/checkpoint\.pt")
-_BUFFER_BYTES: Final = 1 << 20
+MARKER: Final = ".metadata"
+_ONE_FILE: Final = "checkpoint.pt"
+_NAME: Final = re.compile(r"step-(\d+)/(.+)")
+# Beside a rank's number where the ranks do not speak to one another.
+_MARKER_OF_RANK: Final = re.compile(r"(__\d+)?\.metadata")
 
 
 def save_checkpoint(
@@ -41,24 +40,7 @@ def save_checkpoint(
     S3Error, UpstreamError.
     """
     name, coded = step_name(step), parse_level(level)
-    put_checkpoint(run, name, saved_bytes(state), StateWriter.of(state, open_engine()).write, coded, endpoint)
-
-
-def put_checkpoint(
-    run: Named, name: str, length: int, write: Callable[[BodyPipe], object], level: Level, endpoint: str | None
-) -> None:
-    """Store what `write` writes, length bytes, under a name within the run. Raises: as save_checkpoint."""
-    with _opened(run, level, endpoint, make=True) as store:
-        body = BodyPipe()
-        stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
-        stored.add_done_callback(lambda _: body.stop())
-        try:
-            write(body)
-            body.end()
-        except BaseException as error:
-            _end(stored, body, error)
-            raise
-        stored.result()
+    put_file(parse_name(run), name, saved_bytes(state), StateWriter.of(state, open_engine()).write, coded, endpoint)
 
 
 def load_checkpoint(
@@ -70,31 +52,25 @@ def load_checkpoint(
     endpoint: str | None = None,
 ) -> Any:
     """The state of a step, by default the last one. Raises: FileNotFoundError, FormatError, and as save_checkpoint."""
-    with _opened(run, Level.BALANCED, endpoint) as store:
+    place = parse_name(run)
+    with opened(place, Level.BALANCED, endpoint) as store:
         steps = store.submit(_steps(store)).result()
         wanted = step if step is not None else max(steps, default=None)
         if wanted not in steps:
             raise FileNotFoundError(
-                f"{run}: expected {'a checkpoint' if step is None else f'step {step}'}, found the steps {steps}"
+                f"{run}: expected {'a checkpoint' if step is None else f'step {step}'}, found the steps {list(steps)}"
             )
-        found = store.submit(store.objects.resolve(store.bucket, store.prefix + step_name(wanted))).result()
-        raw = _ObjectFile(store, found)
-        try:
-            with io.BufferedReader(raw, _BUFFER_BYTES) as body:
-                return torch.load(  # nosec B614 - weights_only unless the caller says otherwise
-                    cast(BinaryIO, body), map_location=map_location, weights_only=weights_only
-                )
-        except Exception as error:
-            if raw.fault is not None and raw.fault is not error:
-                raise raw.fault from error
-            raise
+        if not steps[wanted].is_one_file:
+            raise ConfigError(f"{run}: expected step {wanted} in one file, found a sharded one: load it with DCPReader")
+        with body_of(store, step_name(wanted)) as body:
+            return torch.load(body, map_location=map_location, weights_only=weights_only)  # nosec B614 - unless the caller says otherwise
 
 
 def list_checkpoints(run: Named, *, endpoint: str | None = None) -> list[int]:
     """The steps of a run, in order; none where there is no such run."""
     try:
-        with _opened(run, Level.BALANCED, endpoint) as store:
-            return store.submit(_steps(store)).result()
+        with opened(parse_name(run), Level.BALANCED, endpoint) as store:
+            return list(store.submit(_steps(store)).result())
     except FileNotFoundError:
         return []
 
@@ -104,75 +80,63 @@ def prune_checkpoints(
 ) -> list[int]:
     """Remove all but the last `keep` steps, and but those that `keep_every` divides. Returns the steps removed.
 
-    What others are stored against stays, hidden, until nothing needs it. Raises: ConfigError, S3Error, UpstreamError.
+    What is left of saves that came to nothing before the last step goes as well. What others are stored against stays,
+    hidden, until nothing needs it. Raises: ConfigError, S3Error, UpstreamError.
     """
     if keep < 1 or (keep_every is not None and keep_every < 1):
         raise ConfigError(f"expected to keep at least 1, found keep={keep}, keep_every={keep_every}")
-    with _opened(run, Level.BALANCED, endpoint) as store:
-        steps = store.submit(_steps(store)).result()
+    with opened(parse_name(run), Level.BALANCED, endpoint) as store:
+        found = store.submit(_found(store)).result()
+        steps = [number for number, step in found.items() if step.is_whole]
         removed = [one for one in steps[:-keep] if keep_every is None or one % keep_every]
-        for one in removed:
-            store.submit(store.objects.delete(store.bucket, store.prefix + step_name(one))).result()
+        broken = [one for one in found if one not in steps and one < max(steps, default=0)]
+        for one in sorted(removed + broken):
+            for name in found[one].in_order_of_removal():
+                store.submit(store.objects.delete(store.bucket, store.prefix + step_name(one, name))).result()
     return removed
 
 
-@contextmanager
-def _opened(run: Named, level: Level, endpoint: str | None, *, make: bool = False) -> Iterator[RunStore]:
-    try:
-        from .run_store import open_store
-    except ModuleNotFoundError as error:
-        raise ImportError(f"checkpoints of a run need {error.name}: pip install 's4weights[proxy,torch]'") from error
-    with open_store(parse_name(run), level, endpoint, make=make) as store:
-        yield store
+@dataclass(slots=True)
+class _Step:
+    """names: of its files, in the order of a listing."""
+
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def is_one_file(self) -> bool:
+        return _ONE_FILE in self.names
+
+    @property
+    def is_whole(self) -> bool:
+        return self.is_one_file or any(map(_MARKER_OF_RANK.fullmatch, self.names))
+
+    def in_order_of_removal(self) -> list[str]:
+        """What makes it whole goes first, so that half a step is none."""
+        return sorted(self.names, key=lambda name: name != _ONE_FILE and not _MARKER_OF_RANK.fullmatch(name))
 
 
-async def _steps(store: RunStore) -> list[int]:
+async def _steps(store: RunStore) -> dict[int, _Step]:
+    return {number: step for number, step in (await _found(store)).items() if step.is_whole}
+
+
+async def _found(store: RunStore) -> dict[int, _Step]:
+    """All that there is of any step, in order of their numbers."""
     from s4weights.proxy.upstream.protocol import Listing
 
-    steps: list[int] = []
+    steps: dict[int, _Step] = {}
     page = Listing([], [], "")
     while page.next_after is not None:
         page = await store.objects.store.upstream.list_objects(
             store.bucket, prefix=f"{store.prefix}step-", after=page.next_after, token=page.next_token
         )
-        names = (_NAME.fullmatch(entry.key.removeprefix(store.prefix)) for entry in page.entries)
-        steps += [int(name[1]) for name in names if name is not None]
-    return sorted(steps)
+        for entry in page.entries:
+            if (name := _NAME.fullmatch(entry.key.removeprefix(store.prefix))) is not None:
+                steps.setdefault(int(name[1]), _Step()).names.append(name[2])
+    return dict(sorted(steps.items()))
 
 
-def step_name(step: int) -> str:
-    """The key of a step within its run. Raises: ConfigError."""
+def step_name(step: int, file: str = _ONE_FILE) -> str:
+    """The key of a step's file within its run. Raises: ConfigError."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise ConfigError(f"step: expected a number from 0 on, found {step!r}")
-    return f"step-{step}/checkpoint.pt"
-
-
-def _end(stored: Future[Any], body: BodyPipe, error: BaseException) -> None:
-    """Wait for a put whose body failed. Raises: the put's own error, where that was what ended the body."""
-    failed_first = stored.done()
-    if not failed_first:
-        body.fail(error)
-    fault = stored.exception()
-    if failed_first and fault is not None:
-        raise fault from error
-
-
-class _ObjectFile(RandomFile):
-    def __init__(self, store: RunStore, found: LogicalObject) -> None:
-        super().__init__(found.info.size)
-        self._store = store
-        self._found = found
-        self.fault: Exception | None = None
-
-    def _fill(self, target: memoryview) -> None:
-        try:
-            self._store.submit(self._copy(target, self._at)).result()
-        except Exception as error:
-            self.fault = error
-            raise
-
-    async def _copy(self, target: memoryview, first: int) -> None:
-        at = 0
-        async for chunk in self._store.objects.read(self._found, first, len(target)):
-            target[at : at + len(chunk)] = chunk
-            at += len(chunk)
+    return f"step-{step}/{file}"

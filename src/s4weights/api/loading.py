@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import torch
 
-from s4weights.bodies import BaseFiles, Stored, StoredFile, is_container
+from s4weights.bodies import BaseFiles, ContainerBody, Stored, StoredFile, is_container
 from s4weights.codec.container import HEADER_BYTES
+from s4weights.codec.engines import Engine
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.gpu.device import Device
 from s4weights.codec.gpu.engine import GpuEngine
@@ -47,25 +49,38 @@ def load(
     """
     place, used = parse_target(source), open_engine(engine)
     options = {"map_location": map_location, "weights_only": weights_only, **torch_options}
+    with open_logical(place, used, bases=bases, threads=threads, endpoint=endpoint) as (file, body):
+        kind = sniff(file.read(SNIFF_BYTES), complete=True)
+        if body is None and isinstance(place, Path) and kind is not Kind.SAFETENSORS:
+            return torch.load(place, **options)  # nosec B614 - weights_only unless the caller says otherwise
+        if body and kind is Kind.TORCH_ZIP and isinstance(used, GpuEngine) and _goes_to(used.device, options):
+            is_loaded, state = load_to_device(file.raw, body, used)
+            if is_loaded:
+                return state
+        file.seek(0)
+        return _load(cast(BinaryIO, file), kind, options)
+
+
+@contextmanager
+def open_logical(
+    place: Path | S3Uri | BinaryIO,
+    engine: Engine,
+    *,
+    bases: Sequence[Named] = (),
+    threads: int = 0,
+    endpoint: str | None = None,
+) -> Iterator[tuple[io.BufferedReader[Any], ContainerBody | None]]:
+    """The body that lies there, as a file, and by its frames where it is a container's. Raises: as load."""
     with (
         closing(_open(place, endpoint)) as stored,
-        closing(BaseFiles([Path(one) for one in bases], used)) as near,
+        closing(BaseFiles([Path(one) for one in bases], engine)) as near,
     ):
-        head = stored.read(0, SNIFF_BYTES)
-        if is_container(head[:HEADER_BYTES]):
-            with open_body(stored, _where(place), used, near, threads) as (file, body):
-                kind = sniff(file.read(SNIFF_BYTES), complete=True)
-                if kind is Kind.TORCH_ZIP and isinstance(used, GpuEngine) and _goes_to(used.device, options):
-                    is_loaded, state = load_to_device(file.raw, body, used)
-                    if is_loaded:
-                        return state
-                file.seek(0)
-                return _load(cast(BinaryIO, file), kind, options)
-        kind = sniff(head, complete=True)
-        if isinstance(place, Path) and kind is not Kind.SAFETENSORS:
-            return torch.load(place, **options)  # nosec B614 - weights_only unless the caller says otherwise
-        with open_plain(stored) as body:
-            return _load(body, kind, options)
+        if not is_container(stored.read(0, HEADER_BYTES)):
+            with open_plain(stored) as plain:
+                yield plain, None
+            return
+        with open_body(stored, _where(place), engine, near, threads) as (file, body):
+            yield file, body
 
 
 def _goes_to(device: Device, options: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
@@ -33,6 +34,10 @@ _T = TypeVar("_T")
 _BUCKET: Final = "checkpoints"
 _MEMORY_BYTES: Final = 192 << 20
 _LOCK: Final = ".s4weights-calls"
+_STATE: Final = ".s4weights-state"
+# A container is kept on disk while it is written, for its own later frames, if it takes at most half of this.
+_OWN_DISK_SHARE: Final = 1
+_TEMPORARY_DISK_SHARE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +66,16 @@ def open_store(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: b
         elif not (run / _BUCKET).is_dir():
             raise FileNotFoundError(f"{run}: expected a directory that save_checkpoint made, found none")
     turn = _turn(run / _LOCK) if isinstance(run, Path) else nullcontext()
-    with turn, tempfile.TemporaryDirectory(prefix="s4weights-") as state, _running_loop() as loop:
+    with turn, _state_of(run) as (state, cache_bytes), _running_loop() as loop:
         # Nothing at work between calls: what is rewritten in the background is the proxy's to do.
         settings = Settings(
             upstream=str(run),
-            state_dir=Path(state),
+            state_dir=state,
             engine=from_env(os.environ),
             level=level.value,
             memory_bytes=_MEMORY_BYTES,
             rebase=False,
-            cache_bytes=0,
+            cache_bytes=cache_bytes,
         )
         objects = asyncio.run_coroutine_threadsafe(_open(run, endpoint, settings), loop).result()
         try:
@@ -80,6 +85,22 @@ def open_store(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: b
                 yield RunStore(objects, run.bucket, run.key.strip("/") + "/", loop)
         finally:
             asyncio.run_coroutine_threadsafe(_close(objects), loop).result()
+
+
+@contextmanager
+def _state_of(run: Path | S3Uri) -> Iterator[tuple[Path, int]]:
+    """A folder for the length of a call, and how much may be kept there; beside a directory's run, in turn."""
+    if isinstance(run, Path):
+        state = run / _STATE
+        shutil.rmtree(state, ignore_errors=True)  # of a process that died
+        state.mkdir()
+        try:
+            yield state, shutil.disk_usage(state).free // _OWN_DISK_SHARE
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="s4weights-") as folder:
+        yield Path(folder), shutil.disk_usage(folder).free // _TEMPORARY_DISK_SHARE
 
 
 async def _open(run: Path | S3Uri, endpoint: str | None, settings: Settings) -> Objects:

@@ -21,6 +21,7 @@ _BLOCK_BYTES: Final = 8 << 20
 _KEPT_BLOCKS: Final = 6
 # The proxy's marker (proxy/objects/marker.py), as boto3 names it.
 _MARKER: Final = {"s4w": "container"}
+_NOT_FOUND: Final = frozenset({"404", "NoSuchKey", "NoSuchBucket"})
 
 
 def open_client(endpoint: str | None = None) -> Any:
@@ -34,10 +35,23 @@ def open_client(endpoint: str | None = None) -> Any:
     return boto3.client("s3", endpoint_url=endpoint, config=config)
 
 
+def has_object(client: Any, uri: S3Uri) -> bool:
+    """Raises: botocore's ClientError."""
+    from botocore.exceptions import ClientError
+
+    try:
+        client.head_object(Bucket=uri.bucket, Key=uri.key)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _NOT_FOUND:
+            return False
+        raise
+    return True
+
+
 @contextmanager
-def upload(client: Any, uri: S3Uri) -> Iterator[S3Upload]:
+def upload(client: Any, uri: S3Uri, *, is_container: bool = True) -> Iterator[S3Upload]:
     """An object that appears when the block ends well, and of which nothing is left when it does not."""
-    writing = S3Upload(client, uri)
+    writing = S3Upload(client, uri, _MARKER if is_container else {})
     try:
         yield writing
         writing.complete()
@@ -51,9 +65,10 @@ def upload(client: Any, uri: S3Uri) -> Iterator[S3Upload]:
 class S3Upload:
     """Bytes on their way into one object; a short one is one PUT."""
 
-    def __init__(self, client: Any, uri: S3Uri) -> None:
+    def __init__(self, client: Any, uri: S3Uri, metadata: dict[str, str]) -> None:
         self._client = client
         self._place = {"Bucket": uri.bucket, "Key": uri.key}
+        self._metadata = metadata
         self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="upload")
         self._pending = bytearray()
         self._upload_id: str | None = None
@@ -68,7 +83,7 @@ class S3Upload:
     def complete(self) -> None:
         """Make the object visible."""
         if self._upload_id is None:
-            self._client.put_object(**self._place, Body=bytes(self._pending), Metadata=_MARKER)
+            self._client.put_object(**self._place, Body=bytes(self._pending), Metadata=self._metadata)
             return
         if self._pending:
             self._send()
@@ -90,7 +105,7 @@ class S3Upload:
 
     def _send(self) -> None:
         if self._upload_id is None:
-            self._upload_id = self._client.create_multipart_upload(**self._place, Metadata=_MARKER)["UploadId"]
+            self._upload_id = self._client.create_multipart_upload(**self._place, Metadata=self._metadata)["UploadId"]
         while len(under_way := [one for one in self._parts if not one.done()]) >= _CONNECTIONS:
             wait(under_way, return_when=FIRST_COMPLETED)
         for one in self._parts[-2 * _CONNECTIONS :]:
@@ -121,7 +136,7 @@ class S3Bytes:
         try:
             head = client.head_object(Bucket=uri.bucket, Key=uri.key)
         except ClientError as error:
-            if error.response["Error"]["Code"] in {"404", "NoSuchKey", "NoSuchBucket"}:
+            if error.response["Error"]["Code"] in _NOT_FOUND:
                 raise FileNotFoundError(f"{uri}: expected an object, found none") from error
             raise
         self.size = int(head["ContentLength"])

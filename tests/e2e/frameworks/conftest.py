@@ -32,14 +32,20 @@ def keys_of(client: Any) -> list[str]:
     return [row["Key"] for page in pages for row in page.get("Contents", [])]
 
 
+def _bodies(client: Any) -> dict[str, bytes]:
+    return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys_of(client)}
+
+
 @dataclass
 class Place:
-    """Where a framework writes to. client: speaks to the same endpoint. directory: what lies behind the proxy."""
+    """Where a framework writes to. client: speaks to the same endpoint. behind: to what lies behind the proxy: a directory,
+    or another client.
+    """
 
     client: Any
     environment: dict[str, str]
     folder: Path
-    directory: Path | None = None
+    behind: Any = None
 
     def run(self, script: str, *phases: str) -> dict[str, Any]:
         """What the phases returned."""
@@ -59,15 +65,17 @@ class Place:
 
     def bodies(self) -> dict[str, bytes]:
         """Every object as clients see it."""
-        return {key: self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys_of(self.client)}
+        return _bodies(self.client)
 
     def sums(self) -> dict[str, str]:
         return {key: sha256(body) for key, body in self.bodies().items()}
 
     def stored(self) -> dict[str, bytes]:
         """Every object as it lies in the bucket, hidden ones too."""
-        assert self.directory is not None
-        root = self.directory / BUCKET
+        assert self.behind is not None
+        if not isinstance(self.behind, Path):
+            return _bodies(self.behind)
+        root = self.behind / BUCKET
         return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
     def stored_bytes(self) -> int:
@@ -116,7 +124,7 @@ class Plain:
         return total
 
 
-def _proxy(folder: Path, environment: dict[str, str]) -> tuple[ProxyProcess, Path]:
+def _proxy(folder: Path, environment: dict[str, str]) -> tuple[ProxyProcess, Any]:
     directory = folder / "buckets"
     directory.mkdir()
     return ProxyProcess(str(directory), folder / "state", environment), directory
@@ -160,12 +168,18 @@ def unproxied(seaweedfs: SeaweedFS, tmp_path_factory: pytest.TempPathFactory) ->
     return run
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """An empty bucket of a directory, behind a proxy."""
-    proxy, directory = _proxy(tmp_path, {})
+@pytest.fixture(params=["directory", "seaweedfs"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """An empty bucket of a directory or of a server, behind a proxy."""
+    if request.param == "directory":
+        proxy, behind = _proxy(tmp_path, {})
+    else:
+        server: SeaweedFS = request.getfixturevalue("seaweedfs")
+        proxy, behind = ProxyProcess(server.endpoint, tmp_path / "state", server.environment()), server.client()
     proxy.start()
-    found = Place(proxy.client(), proxy.client_environment(), tmp_path, directory)
+    found = Place(proxy.client(), proxy.client_environment(), tmp_path, behind)
     found.client.create_bucket(Bucket=BUCKET)
     yield found
+    found.clear()
+    found.client.delete_bucket(Bucket=BUCKET)
     proxy.stop()

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from s4weights.proxy.lineage.calls import Look, Need, NewObject
-from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, content_of, is_hidden, pin_key, pin_text
+from s4weights.proxy.lineage.names import (
+    ALL_HIDDEN,
+    ALL_PINS,
+    ALL_TOMBS,
+    content_of,
+    hidden_depth,
+    is_hidden,
+    pin_key,
+    pin_text,
+)
 from s4weights.proxy.lineage.protocol import claim, collect, copy_needs, replace, unclaim
 from s4weights.proxy.lineage.sweep import missing_pins, pin_again, sweep_hidden, sweep_pin, sweep_tomb
 
@@ -173,6 +182,54 @@ def test_without_a_death_nothing_of_ours_stays_behind() -> None:
     explorer = Explorer(start, [all_of_them], 0)
     explorer.explore(lost)
     assert explorer.ends == {frozenset()}
+
+
+def test_hidden_copies_never_hold_one_another() -> None:
+    """`last` is written with the body of a step, against it; `best` with that body again, against a later step; all are rotated."""
+    start = {"a": plain("old")}
+    pinned(start, "last", "old", need("old", "a", "p"))
+    pinned(start, "b", "new", need("old", "a", "q"))
+    pinned(start, "best", "old", need("new", "b", "r", 1))
+    pinned(start, "c", "newer", need("old", "best", "s", 2))
+    names = ("last", "best", "a", "b", "c")
+
+    def all_of_them() -> Steps:
+        for key in names:
+            yield from delete(key)
+
+    explorer = Explorer(start, [all_of_them], 1)
+    explorer.explore(lost)
+    ends = [dict(end) for end in explorer.ends]
+    assert any(key.startswith(ALL_HIDDEN) for end in ends for key in end)
+    assert {} in ends
+    for end in ends:
+        for key in names:
+            run(end, delete(key))
+        sweep(end)
+        assert end == {}
+
+
+def rotated() -> dict[str, Stored]:
+    start = {"a": plain("old")}
+    pinned(start, "last", "old", need("old", "a", "p"))
+    pinned(start, "b", "new", need("old", "last", "q", 1))
+    return start
+
+
+def test_a_shallower_copy_takes_the_place_of_a_deeper_one_while_another_is_written_on_it() -> None:
+    start = rotated()
+    run(start, delete("last"))
+    assert [hidden_depth(key) for key in start if key.startswith(ALL_HIDDEN)] == [1]
+    Explorer(
+        start, [lambda: delete("a"), lambda: write("c", NewObject(NEWER), need("old", "last", "w", 1))], 1
+    ).explore(lost)
+    run(start, delete("a"))
+    assert [hidden_depth(key) for key in start if key.startswith(ALL_HIDDEN)] == [0]
+
+
+@pytest.mark.slow
+def test_both_of_equal_bodies_go_at_once() -> None:
+    Explorer(rotated(), [lambda: delete("last"), lambda: delete("a")], 1).explore(lost)
 
 
 @pytest.mark.slow

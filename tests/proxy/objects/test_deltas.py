@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from dataclasses import replace
@@ -256,62 +255,6 @@ async def test_a_write_that_fails_leaves_no_pin(objects: Objects) -> None:
     with pytest.raises(S3Error, match="PreconditionFailed"):
         await objects.put(BUCKET, KEYS[0], body(second), len(second), {}, Conditions(if_none_match="*"))
     assert await under(objects, HIDDEN) == []
-
-
-async def test_a_run_that_keeps_its_last_two_takes_less_than_two_plain_containers(objects: Objects) -> None:
-    run = Run()
-    bodies: dict[str, bytes] = {}
-    for key in KEYS:
-        bodies[key] = run.step()
-        await put(objects, key, bodies[key])
-        for old in list(bodies)[:-2]:
-            await objects.delete(BUCKET, old)
-            del bodies[old]
-        await objects.rebaser.idle()
-        for live, data in bodies.items():
-            assert await read_all(objects, live) == data
-    plain = file_of({"w": ("BF16", rounded(Run(9).weights))})
-    await put(objects, "alone/x.safetensors", plain)
-    alone = await stored_bytes(objects, "alone/x.safetensors")
-    await objects.delete(BUCKET, "alone/x.safetensors")
-    sizes = [(await objects.store.upstream.head(BUCKET, key)).size for key in await under(objects, "")]
-    assert sum(sizes) < 1.7 * alone
-
-
-async def test_an_object_written_again_looks_as_the_client_wrote_it(objects: Objects) -> None:
-    run = Run()
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    headers = {"content-type": "application/x-weights", "x-amz-meta-epoch": "7"}
-    await objects.put(BUCKET, KEYS[1], body(second), len(second), headers)
-    before = await objects.resolve(BUCKET, KEYS[1])
-    await asyncio.sleep(1.1)
-    assert await objects.rebaser.rebase(BUCKET, KEYS[1])
-    after = await objects.resolve(BUCKET, KEYS[1])
-    assert after.stored.etag != before.stored.etag
-    assert after.info.headers == before.info.headers
-    assert (after.info.etag, after.info.size) == (before.info.etag, before.info.size)
-    assert after.info.last_modified == before.info.last_modified.replace(microsecond=0)
-    assert await bases(objects, KEYS[1]) == []
-    assert await under(objects, HIDDEN) == []
-    assert not await objects.rebaser.rebase(BUCKET, KEYS[1])
-
-
-async def test_a_read_goes_on_while_the_object_is_written_again(objects: Objects) -> None:
-    run = Run()
-    small = [run.step(), run.step()]
-    await put(objects, KEYS[0], small[0])
-    data = file_of({f"t{n}": ("BF16", rounded(run.weights + n * 1e-6)) for n in range(16)})
-    await put(objects, "big/step-1/m.safetensors", data)
-    more = file_of({f"t{n}": ("BF16", rounded(run.weights + n * 1e-6 + 1e-7)) for n in range(16)})
-    await put(objects, "big/step-2/m.safetensors", more)
-    found = await objects.resolve(BUCKET, "big/step-2/m.safetensors")
-    assert await bases(objects, "big/step-2/m.safetensors") == ["big/step-1/m.safetensors"]
-    read = objects.read(found, 0, found.info.size)
-    pieces = [await anext(read)]
-    assert await objects.rebaser.rebase(BUCKET, "big/step-2/m.safetensors")
-    pieces += [piece async for piece in read]
-    assert b"".join(pieces) == more
 
 
 async def test_a_read_ends_where_the_object_is_overwritten_with_another_body(objects: Objects) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from s4weights.proxy.config import Settings
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, content_of, is_hidden
+from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, ALL_TOMBS, Content, content_of, hidden_of, is_hidden
 from s4weights.proxy.lineage.perform import list_keys
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects import occupants
@@ -27,7 +27,9 @@ from .conftest import BUCKET, body
 from .test_deltas import file_of, rounded
 
 # S4W_HISTORIES=1000 runs them all: `S4W_HISTORIES=1000 pytest tests/proxy/objects/test_histories.py`.
+# S4W_HISTORIES_FROM: the first seed, so that several may share them.
 HISTORIES = int(os.environ.get("S4W_HISTORIES", "40"))
+FIRST = int(os.environ.get("S4W_HISTORIES_FROM", "0"))
 STEPS = 14
 ELEMENTS = 16_384
 RUNS = ("a", "b")
@@ -247,6 +249,19 @@ class World:
         keys = await list_keys(self.bucket, BUCKET, "")
         assert {key for key in keys if not is_hidden(key)} == set(self.truth)
 
+    async def needed(self, keys: list[str]) -> set[Content]:
+        """All that the live keys are stored against, and so on down."""
+        guard = self.proxies[0].store.guard
+        needed: set[Content] = set()
+        waiting = [key for key in keys if not is_hidden(key)]
+        while waiting:
+            found = await guard.look(BUCKET, waiting.pop())
+            for need in found.needs if found is not None else ():
+                if need.content not in needed:
+                    needed.add(need.content)
+                    waiting += [key for key in keys if key.startswith(hidden_of(need.content))]
+        return needed
+
     async def sweep(self) -> None:
         for objects in self.proxies:
             await objects.rebaser.idle()
@@ -254,14 +269,8 @@ class World:
         async for _ in collector.sweep(BUCKET):
             pass
         await self.check()
-        guard = self.proxies[0].store.guard
         keys = await list_keys(self.bucket, BUCKET, "")
-        needed = {
-            need.content
-            for key in keys
-            if not key.startswith((ALL_PINS, ALL_TOMBS)) and (found := await guard.look(BUCKET, key)) is not None
-            for need in found.needs
-        }
+        needed = await self.needed(keys)
         assert [key for key in keys if key.startswith(ALL_TOMBS)] == []
         orphans = [key for key in keys if key.startswith((ALL_HIDDEN, ALL_PINS)) and content_of(key) not in needed]
         assert orphans == []
@@ -285,7 +294,7 @@ class Wire:
 async def test_every_live_key_is_identical_after_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(occupants, "MIN_BASE_BYTES", 1024)
     based = 0
-    for seed in range(HISTORIES):
+    for seed in range(FIRST, FIRST + HISTORIES):
         folder = tmp_path / str(seed)
         folder.mkdir()
         world = World(folder, seed)

@@ -1,0 +1,132 @@
+"""Files of a run, stored by the proxy's own code in this process, each against one before it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from s4weights.codec.types import Level
+
+from .body_pipe import BodyPipe
+from .body_reader import RandomFile
+from .targets import S3Uri
+
+if TYPE_CHECKING:
+    from s4weights.proxy.objects.types import LogicalObject
+
+    from .run_store import RunStore
+
+_BUFFER_BYTES: Final = 1 << 20
+
+
+def put_file(
+    run: Path | S3Uri, name: str, length: int, write: Callable[[BodyPipe], object], level: Level, endpoint: str | None
+) -> None:
+    """Store what `write` writes, length bytes, under a name within the run. Raises: as save_checkpoint."""
+    with opened(run, level, endpoint, make=True) as store:
+        body = BodyPipe()
+        stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
+        stored.add_done_callback(lambda _: body.stop())
+        try:
+            write(body)
+            body.end()
+        except BaseException as error:
+            _end(stored, body, error)
+            raise
+        stored.result()
+
+
+def has_file(run: Path | S3Uri, name: str, endpoint: str | None) -> bool:
+    """Whether there is one of that name within the run. Raises: as save_checkpoint."""
+    from s4weights.proxy.errors import S3Error
+
+    try:
+        with opened(run, Level.BALANCED, endpoint) as store:
+            store.submit(store.objects.resolve(store.bucket, store.prefix + name)).result()
+    except FileNotFoundError:
+        return False
+    except S3Error as error:
+        if error.code != "NoSuchKey":
+            raise
+        return False
+    return True
+
+
+def remove_file(run: Path | S3Uri, name: str, endpoint: str | None) -> None:
+    """Harmless where there is none. Raises: as save_checkpoint."""
+    with opened(run, Level.BALANCED, endpoint) as store:
+        store.submit(store.objects.delete(store.bucket, store.prefix + name)).result()
+
+
+@contextmanager
+def open_file(run: Path | S3Uri, name: str, endpoint: str | None) -> Iterator[BinaryIO]:
+    """The body of a file of the run. Raises: FileNotFoundError, FormatError, and as save_checkpoint."""
+    with opened(run, Level.BALANCED, endpoint) as store, body_of(store, name) as body:
+        yield body
+
+
+@contextmanager
+def opened(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: bool = False) -> Iterator[RunStore]:
+    """For some calls. make: as for open_store. Raises: as save_checkpoint."""
+    try:
+        from .run_store import open_store
+    except ModuleNotFoundError as error:
+        raise ImportError(f"checkpoints of a run need {error.name}: pip install 's4weights[proxy,torch]'") from error
+    with open_store(run, level, endpoint, make=make) as store:
+        yield store
+
+
+@contextmanager
+def body_of(store: RunStore, name: str) -> Iterator[BinaryIO]:
+    """Seekable. Raises: FileNotFoundError, also in place of what a reader in C++ made of them: FormatError, S3Error."""
+    from s4weights.proxy.errors import S3Error
+
+    try:
+        found = store.submit(store.objects.resolve(store.bucket, store.prefix + name)).result()
+    except S3Error as error:
+        if error.code != "NoSuchKey":
+            raise
+        raise FileNotFoundError(f"{store.bucket}/{store.prefix}{name}: expected a file, found none") from error
+    raw = _ObjectFile(store, found)
+    try:
+        with io.BufferedReader(raw, _BUFFER_BYTES) as body:
+            yield cast(BinaryIO, body)
+    except Exception as error:
+        if raw.fault is not None and raw.fault is not error:
+            raise raw.fault from error
+        raise
+
+
+def _end(stored: Future[Any], body: BodyPipe, error: BaseException) -> None:
+    """Wait for a put whose body failed. Raises: the put's own error, where that was what ended the body."""
+    failed_first = stored.done()
+    if not failed_first:
+        body.fail(error)
+    fault = stored.exception()
+    if failed_first and fault is not None:
+        raise fault from error
+
+
+class _ObjectFile(RandomFile):
+    def __init__(self, store: RunStore, found: LogicalObject) -> None:
+        super().__init__(found.info.size)
+        self._store = store
+        self._found = found
+        self.fault: Exception | None = None
+
+    def _fill(self, target: memoryview) -> None:
+        try:
+            self._store.submit(self._copy(target, self._at)).result()
+        except Exception as error:
+            self.fault = error
+            raise
+
+    async def _copy(self, target: memoryview, first: int) -> None:
+        at = 0
+        async for chunk in self._store.objects.read(self._found, first, len(target)):
+            target[at : at + len(chunk)] = chunk
+            at += len(chunk)

@@ -1,0 +1,207 @@
+"""torch.distributed.checkpoint through DCPWriter and DCPReader: one process, any state, every way to lay it out."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.filesystem import SerializationFormat
+
+import s4weights
+from s4weights.bodies import is_container
+from s4weights.codec.errors import ChecksumMismatch, ConfigError
+from s4weights.files import unpack_file
+from tests.api.states import same
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of torch, about being alone
+
+BOTH = pytest.mark.parametrize("serialization", list(SerializationFormat), ids=lambda one: one.value)
+
+
+class Dying(s4weights.DCPWriter):
+    """Before the last thing that a save does."""
+
+    def finish(self, metadata, results):
+        raise OSError("died")
+
+
+def training_state(seed: int = 0) -> dict[str, object]:
+    generator = torch.Generator().manual_seed(seed)
+    base = torch.randn(700, 600, generator=generator)
+    return {
+        "model": {
+            "weight": base,
+            "transposed": base.t(),
+            "part": base[3:9, 10:20],
+            "bf16": base.bfloat16(),
+            "scalar": torch.tensor(2.5),
+            "empty": torch.empty(0, 7),
+            "bool": base > 0,
+            "complex": torch.complex(base[0], base[1]).conj(),
+            "float8": base[:50].to(torch.float8_e4m3fn),
+            "int64": torch.arange(1000),
+        },
+        "step": seed,
+        "note": "a word",
+    }
+
+
+def blank(state):
+    if isinstance(state, torch.Tensor):
+        return torch.zeros(state.shape, dtype=state.dtype)
+    return {key: blank(value) for key, value in state.items()} if isinstance(state, dict) else None
+
+
+def values(state):
+    """Without strides, which are those of whoever loads."""
+    if isinstance(state, torch.Tensor):
+        return state.resolve_conj().contiguous()
+    return {key: values(value) for key, value in state.items()} if isinstance(state, dict) else state
+
+
+def save(state, *target, **options):
+    dcp.save(state, storage_writer=s4weights.DCPWriter(*target, **options), no_dist=True)
+
+
+def load(state, reader):
+    found = blank(state)
+    dcp.load(found, storage_reader=reader, no_dist=True)
+    return found
+
+
+@BOTH
+@pytest.mark.parametrize("step", [None, 3], ids=["folder", "run"])
+def test_any_state_comes_back(tmp_path, serialization, step):
+    state = training_state()
+    save(state, tmp_path / "saved", step=step, serialization_format=serialization)
+    assert same(load(state, s4weights.DCPReader(tmp_path / "saved", step=step)), values(state))
+
+
+def test_what_is_stored_is_a_container_of_what_torch_writes(tmp_path):
+    state = training_state()
+    save(state, tmp_path / "ours")
+    plain = tmp_path / "plain"
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(plain), no_dist=True)
+    (tmp_path / "unpacked").mkdir()
+    (tmp_path / "unpacked/.metadata").write_bytes((tmp_path / "ours/.metadata").read_bytes())
+    for path in plain.glob("*.distcp"):
+        assert is_container((tmp_path / "ours" / path.name).read_bytes())
+        unpack_file(tmp_path / "ours" / path.name, tmp_path / "unpacked" / path.name)
+        assert (tmp_path / "ours" / path.name).stat().st_size < 0.95 * path.stat().st_size
+    assert same(load(state, dcp.FileSystemReader(tmp_path / "unpacked")), values(state))
+    assert same(load(state, s4weights.DCPReader(plain)), values(state))
+
+
+def test_a_safetensors_shard_is_read_by_safetensors_and_by_torchs_own_reader(tmp_path):
+    import safetensors.torch
+
+    state = {"weight": torch.randn(500, 300), "half": torch.randn(7, 3).bfloat16()}
+    save(state, tmp_path, serialization_format=SerializationFormat.SAFETENSORS)
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    unpack_file(tmp_path / "__0_0.safetensors", folder / "__0_0.safetensors")
+    assert same(safetensors.torch.load_file(folder / "__0_0.safetensors"), state)
+    assert same(load(state, dcp.HuggingFaceStorageReader(str(folder))), state)
+
+
+@BOTH
+def test_steps_of_a_run_are_deltas_and_are_listed_and_pruned(tmp_path, serialization):
+    run = tmp_path / "run"
+    weight = torch.randn(900, 1000, generator=torch.Generator().manual_seed(1))
+    for step in range(3):
+        weight = weight + 1e-6 * torch.randn(900, 1000, generator=torch.Generator().manual_seed(step))
+        save({"weight": weight, "step": step}, run, step=step, serialization_format=serialization)
+    sizes = [sum(path.stat().st_size for path in (run / f"checkpoints/step-{step}").glob("__*")) for step in range(3)]
+    assert sizes[1] < 0.8 * sizes[0]
+    assert s4weights.list_checkpoints(run) == [0, 1, 2]
+    with pytest.raises(ConfigError, match="DCPReader"):
+        s4weights.load_checkpoint(run)
+    assert s4weights.prune_checkpoints(run, keep=1) == [0, 1]
+    assert sorted(path.name for path in (run / "checkpoints").glob("step-*")) == ["step-2"]
+    state = {"weight": weight, "step": 2}
+    assert same(load(state, s4weights.DCPReader(run, step=2)), state)
+
+
+def test_one_that_is_there_is_replaced_only_when_asked_and_never_mixed(tmp_path):
+    first, second = training_state(1), training_state(2)
+    save(first, tmp_path, step=5)
+    with pytest.raises(dcp.api.CheckpointException, match="expected no checkpoint there"):
+        save(second, tmp_path, step=5)
+    assert same(load(first, s4weights.DCPReader(tmp_path, step=5)), values(first))
+    dying = Dying(tmp_path, step=5, overwrite=True)
+    with pytest.raises(dcp.api.CheckpointException, match="died"):
+        dcp.save(second, storage_writer=dying, no_dist=True)
+    assert s4weights.list_checkpoints(tmp_path) == []
+    save(second, tmp_path, step=5, overwrite=True)
+    assert same(load(second, s4weights.DCPReader(tmp_path, step=5)), values(second))
+
+
+def test_what_is_left_of_a_save_that_failed_goes_with_the_next_pruning(tmp_path):
+    save(training_state(), tmp_path, step=1)
+    (tmp_path / "checkpoints/step-1/.metadata").unlink()
+    save(training_state(), tmp_path, step=2)
+    assert s4weights.list_checkpoints(tmp_path) == [2]
+    assert s4weights.prune_checkpoints(tmp_path, keep=5) == []
+    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-2"]
+
+
+def test_a_checkpoint_id_is_another_folder_or_another_step(tmp_path):
+    state = training_state()
+    dcp.save(state, checkpoint_id=tmp_path / "b", storage_writer=s4weights.DCPWriter(tmp_path / "a"), no_dist=True)
+    assert same(load(state, s4weights.DCPReader(tmp_path / "b")), values(state))
+    dcp.save(state, checkpoint_id="7", storage_writer=s4weights.DCPWriter(tmp_path / "run", step=1), no_dist=True)
+    assert s4weights.list_checkpoints(tmp_path / "run") == [7]
+    with pytest.raises(ConfigError, match="expected a step of the run"):
+        s4weights.DCPReader(tmp_path / "run", step=1).reset("a/path")
+
+
+def test_an_async_save_holds_the_state_of_the_call(tmp_path):
+    weight = torch.zeros(1000, 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        saving = dcp.async_save({"weight": weight}, storage_writer=s4weights.DCPWriter(tmp_path, step=1), no_dist=True)
+    weight += 1
+    saving.result()
+    assert load({"weight": weight}, s4weights.DCPReader(tmp_path, step=1))["weight"].unique().tolist() == [0]
+
+
+@BOTH
+def test_damage_is_never_loaded(tmp_path, serialization):
+    state = {"weight": torch.randn(900, 1000)}
+    save(state, tmp_path, serialization_format=serialization)
+    [path] = tmp_path.glob("__*")
+    stored = bytearray(path.read_bytes())
+    stored[len(stored) // 2] ^= 1
+    path.write_bytes(stored)
+    with pytest.raises(dcp.api.CheckpointException) as caught:
+        load(state, s4weights.DCPReader(tmp_path))
+    assert [type(error) for error, _ in caught.value.failures.values()] == [ChecksumMismatch]
+
+
+def test_what_safetensors_cannot_hold_is_refused_before_anything_is_written(tmp_path):
+    state = {"complex": torch.zeros(10, dtype=torch.complex128)}
+    with pytest.raises(dcp.api.CheckpointException, match="expected a type that safetensors has"):
+        save(state, tmp_path / "saved", serialization_format=SerializationFormat.SAFETENSORS)
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_piece_of_another_length_than_it_was_to_have_is_an_error(tmp_path):
+    from s4weights.api.dcp_layout import File, Piece
+    from s4weights.codec.errors import S4WeightsError
+
+    with pytest.raises(S4WeightsError, match="expected to end at byte 5, found 4"):
+        File(".distcp", [Piece(None, b"four", 5)]).write(io.BytesIO())
+
+
+@pytest.mark.parametrize("step", [None, 4])
+def test_a_writer_goes_to_the_process_that_saves_in_the_background(tmp_path, step):
+    writer = s4weights.DCPWriter(tmp_path / "saved", step=step, level="small")
+    again = pickle.loads(pickle.dumps(writer))
+    assert (again.files, again.checkpoint_id) == (writer.files, writer.checkpoint_id)
+    state = {"weight": torch.randn(300, 100)}
+    dcp.save(state, storage_writer=again, no_dist=True)
+    assert same(load(state, s4weights.DCPReader(tmp_path / "saved", step=step)), state)
