@@ -10,6 +10,7 @@ from typing import Final
 
 from s4weights.codec.allocator import keep_freed_memory
 from s4weights.codec.errors import ConfigError, S4WeightsError
+from s4weights.proxy.errors import NotEntitled
 from s4weights.version import __version__
 
 _COMMANDS: Final = (
@@ -26,10 +27,12 @@ _COMMANDS: Final = (
     "selftest",
     "config",
 )
-# EX_CONFIG of sysexits.h tells a supervisor that to start again changes nothing.
+# EX_NOPERM and EX_CONFIG of sysexits.h tell a supervisor that to start again changes nothing.
+_EXIT_NOT_ENTITLED: Final = 77
 _EXIT_CONFIG: Final = 78
 _EPILOG: Final = """\
-exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage; 78 `serve` cannot use a setting
+exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage; 77 `serve` may not run here;
+78 `serve` cannot use a setting
 """
 
 
@@ -51,6 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (S4WeightsError, OSError) as error:
         sys.stderr.write(f"s4weights {options.command}: {error}\n")
-        return _EXIT_CONFIG if options.command == "serve" and isinstance(error, ConfigError) else 1
+        return _exit_code(options.command, error)
     except KeyboardInterrupt:
         return 130
+
+
+def _exit_code(command: str, error: Exception) -> int:
+    if command != "serve":
+        return 1
+    if isinstance(error, NotEntitled):
+        return _EXIT_NOT_ENTITLED
+    return _EXIT_CONFIG if isinstance(error, ConfigError) else 1
