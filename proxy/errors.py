@@ -110,6 +110,10 @@ class NotEntitled(ProxyError):
     """The product may not run here: no other try and no restart changes that."""
 
 
+class PlatformSilent(ProxyError):
+    """What AWS answers on the machine itself (instance or task metadata) did not answer as it should."""
+
+
 class EntitlementUnknown(ProxyError):
     """Whether the product may run here could not be found out, so it does not.
 

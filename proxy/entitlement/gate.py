@@ -11,7 +11,7 @@ from pathlib import Path
 
 from s4weights.codec.errors import ConfigError
 from s4weights.proxy.config import Settings
-from s4weights.proxy.errors import EntitlementUnknown
+from s4weights.proxy.errors import EntitlementUnknown, PlatformSilent
 
 _log = logging.getLogger(__name__)
 
@@ -37,12 +37,15 @@ async def require_entitlement(
         try:
             await ask()
             break
+        except PlatformSilent as error:
+            unknown = EntitlementUnknown(str(error))
         except EntitlementUnknown as error:
-            wait_s = pause_s(attempt)
-            if not error.may_pass or time.monotonic() - began_s + wait_s > settings.entitlement_retry_s:
-                raise
-            _log.warning("asked again in %.1f s: %s", wait_s, error)
-            explain(f"entitlement is not known yet: {error}")
+            unknown = error
+        wait_s = pause_s(attempt)
+        if not unknown.may_pass or time.monotonic() - began_s + wait_s > settings.entitlement_retry_s:
+            raise unknown
+        _log.warning("asked again in %.1f s: %s", wait_s, unknown)
+        explain(f"entitlement is not known yet: {unknown}")
         await asyncio.sleep(wait_s)
     _log.info("entitled to %s (%s)", settings.product_code, settings.entitlement)
 

@@ -10,8 +10,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from s4weights.proxy.errors import NotEntitled
+from s4weights.proxy.instance_metadata import InstanceMetadata
 
-from .metadata import InstanceMetadata
 from .signed_document import verified_document
 
 # The hypervisor's own word on Nitro, which g6 and g6e are.
@@ -20,7 +20,7 @@ ASSET_TAG = Path("/sys/devices/virtual/dmi/id/board_asset_tag")
 
 
 async def check_instance(product_code: str, keys: Sequence[RSAPublicKey]) -> None:
-    """Whether this very instance came with the product. Raises: NotEntitled, EntitlementUnknown."""
+    """Whether this very instance came with the product. Raises: NotEntitled, PlatformSilent."""
     async with InstanceMetadata.open() as metadata:
         encoded = await metadata.get("dynamic/instance-identity/rsa2048")
         told = {(await metadata.get("meta-data/instance-id")).strip()}

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from s4weights.proxy.errors import EntitlementUnknown
-
-from .metadata import InstanceMetadata, platform_text
+from s4weights.proxy.errors import PlatformSilent
+from s4weights.proxy.instance_metadata import InstanceMetadata, platform_text
 
 # Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-metadata-endpoint-v4.html
 TASK_ADDRESS = "http://169.254.170.2"
@@ -24,7 +23,7 @@ _REGION: Final = re.compile("[a-z]{2}(-[a-z]+)+-[0-9]+")
 
 
 async def platform_region(environment: Mapping[str, str]) -> str:
-    """Of the ECS task, of the EKS pod, or of the instance. Raises: EntitlementUnknown."""
+    """Of the ECS task, of the EKS pod, or of the instance. Raises: PlatformSilent."""
     task = environment.get(_TASK_VARIABLE, "")
     if task.startswith(f"{TASK_ADDRESS}/"):
         return _checked(_of_task(await platform_text(f"{task}/task")), f"{task}/task")
@@ -56,5 +55,5 @@ def _of_pod() -> str | None:
 
 def _checked(region: str, where: str) -> str:
     if not _REGION.fullmatch(region):
-        raise EntitlementUnknown(f"{where}: expected a region, found {region[:40]!r}")
+        raise PlatformSilent(f"{where}: expected a region, found {region[:40]!r}")
     return region

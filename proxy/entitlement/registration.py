@@ -38,7 +38,7 @@ _NONCE_BYTES: Final = 32
 
 
 async def check_container(product_code: str, key: ProductKey, environment: Mapping[str, str]) -> None:
-    """Register this container, and check who answered. Raises: NotEntitled, EntitlementUnknown."""
+    """Register this container, and check who answered. Raises: NotEntitled, EntitlementUnknown, PlatformSilent."""
     region = await platform_region(environment)
     nonce = secrets.token_hex(_NONCE_BYTES)
     answer = await _register(product_code, key.version, nonce, region)

@@ -25,6 +25,7 @@ _COMMANDS: Final = (
     "gc",
     "repack",
     "selftest",
+    "watch",
     "config",
 )
 # EX_NOPERM and EX_CONFIG of sysexits.h tell a supervisor that to start again changes nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import signal
 import socket
@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -23,19 +24,36 @@ CODE = "1abc2defghijklm3nopqrs4tu"
 START_S = 30.0
 
 
+class Nursery:
+    """A process that has loaded the product, and forks those that serve."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.proxy.entitlement.serve"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, order: dict[str, Any] | int) -> int | None:
+        """A new process's id, or an old one's exit code."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps(order)}\n")
+        self._process.stdin.flush()
+        return cast("int | None", json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=20)
+
+
 class Service:
     """One process with both of its ports."""
 
-    def __init__(self, folder: Path, arguments: list[str], variables: dict[str, str]) -> None:
+    def __init__(self, nursery: Nursery, folder: Path, address: str, variables: dict[str, str]) -> None:
+        self._nursery = nursery
+        self._exit_code: int | None = None
         (folder / "buckets/training").mkdir(parents=True, exist_ok=True)
         self.port, self.health = free_port(), free_port()
         self._log = folder / "serve.log"
         environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("AWS_", "S4W_", "ECS_")) and "proxy" not in name.lower()
-        }
-        environment |= {
+            "PATH": os.environ["PATH"],
             "HOME": str(folder),
             "AWS_ACCESS_KEY_ID": "AKIATEST",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -45,31 +63,33 @@ class Service:
             "S4W_ENTITLEMENT_RETRY_S": "0",
             **variables,
         }
-        environment = {name: value for name, value in environment.items() if value}
-        command = [
-            sys.executable,
-            "-m",
-            "tests.proxy.entitlement.serve",
-            *arguments,
-            "--upstream",
-            str(folder / "buckets"),
-        ]
+        upstream = ["--upstream", str(folder / "buckets")]
         ports = ["--listen", f"127.0.0.1:{self.port}", "--health", f"127.0.0.1:{self.health}"]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen([*command, *ports], env=environment, stdout=log, stderr=log)
+        files = {"asset_tag": str(folder / "asset-tag"), "pod_token": str(folder / "pod-token")}
+        order = {"arguments": [*upstream, *ports], "variables": environment, "log": str(self._log)}
+        started = nursery.ask(order | {"addresses": {"metadata": address, **files}})
+        assert started
+        self._process = started
 
     @property
     def log(self) -> str:
         return self._log.read_text()
 
     def end(self) -> int:
-        """SIGTERM; its exit code."""
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            return self._process.wait(timeout=20)
-        finally:
-            self._process.kill()
-            self._process.wait()
+        """SIGTERM, or more; its exit code."""
+        deadline = time.monotonic() + START_S
+        if not self.has_ended():
+            os.kill(self._process, signal.SIGTERM)
+        while not self.has_ended():
+            if time.monotonic() > deadline:
+                os.kill(self._process, signal.SIGKILL)
+            time.sleep(0.02)
+        return cast(int, self._exit_code)
+
+    def has_ended(self) -> bool:
+        if self._exit_code is None:
+            self._exit_code = self._nursery.ask(self._process)
+        return self._exit_code is not None
 
     def is_open(self) -> bool:
         """Whether anybody listens where S3 is spoken."""
@@ -91,8 +111,9 @@ class Service:
         """What the health port says once it fits."""
         deadline = time.monotonic() + START_S
         while not told(text := self.readyz()):
-            assert self._process.poll() is None, self.log
-            assert time.monotonic() < deadline and not text.startswith("not entitled"), text + self.log
+            assert not self.has_ended(), self.log
+            assert not text.startswith("not entitled: "), text
+            assert time.monotonic() < deadline, text + self.log
             time.sleep(0.05)
         return text
 
@@ -122,17 +143,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files.write(tmp_path_factory.mktemp("image"))
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+def start(nursery: Nursery, tmp_path: Path) -> Iterator[Callable[..., Service]]:
     """Start the service; it is gone at the end of the test."""
     started: list[Service] = []
 
     def begin(address: str, **variables: str) -> Service:
-        arguments = [address, str(tmp_path / "asset-tag"), str(tmp_path / "pod-token")]
-        started.append(Service(tmp_path, arguments, variables))
+        started.append(Service(nursery, tmp_path, address, variables))
         return started[-1]
 
     yield begin
     for one in started:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            one.end()
+        one.end()

@@ -12,8 +12,8 @@ from typing import Final
 
 import aiohttp
 
-from s4weights.proxy.errors import EntitlementUnknown
-from s4weights.proxy.limits import METADATA_BYTES, METADATA_S
+from .errors import PlatformSilent
+from .limits import METADATA_BYTES, METADATA_S
 
 INSTANCE_ADDRESS = "http://169.254.169.254"
 _VALID_FOR_S: Final = "60"
@@ -29,23 +29,23 @@ class InstanceMetadata:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls) -> AsyncIterator[InstanceMetadata]:
-        """Ask for a token. Raises: EntitlementUnknown."""
+        """Ask for a token. Raises: PlatformSilent."""
         async with _session() as session:
             url = f"{INSTANCE_ADDRESS}/latest/api/token"
             headers = {"X-aws-ec2-metadata-token-ttl-seconds": _VALID_FOR_S}
             token = await _text(session, "PUT", url, headers)
             if not token.strip().isprintable() or not token.strip():
-                raise EntitlementUnknown(f"{url}: expected a token, found {token[:40]!r}")
+                raise PlatformSilent(f"{url}: expected a token, found {token[:40]!r}")
             yield cls(session, token.strip())
 
     async def get(self, path: str) -> str:
-        """path: below /latest. Raises: EntitlementUnknown."""
+        """path: below /latest. Raises: PlatformSilent."""
         url = f"{INSTANCE_ADDRESS}/latest/{path}"
         return await _text(self._session, "GET", url, {"X-aws-ec2-metadata-token": self._token})
 
 
 async def platform_text(url: str) -> str:
-    """A small document of the container platform. Raises: EntitlementUnknown."""
+    """A small document of the container platform. Raises: PlatformSilent."""
     async with _session() as session:
         return await _text(session, "GET", url, {})
 
@@ -59,16 +59,16 @@ async def _text(session: aiohttp.ClientSession, method: str, url: str, headers: 
     try:
         async with session.request(method, url, headers=headers, allow_redirects=False) as answer:
             if answer.status != 200:
-                raise EntitlementUnknown(f"{method} {url}: expected 200, found {answer.status}")
+                raise PlatformSilent(f"{method} {url}: expected 200, found {answer.status}")
             body = bytearray()
             async for piece in answer.content.iter_any():
                 body += piece
                 if len(body) > METADATA_BYTES:
-                    raise EntitlementUnknown(f"{method} {url}: expected at most {METADATA_BYTES} bytes, found more")
+                    raise PlatformSilent(f"{method} {url}: expected at most {METADATA_BYTES} bytes, found more")
             return body.decode("utf-8")
     except TimeoutError:
-        raise EntitlementUnknown(f"{method} {url}: expected an answer within {METADATA_S:g} s, found none") from None
+        raise PlatformSilent(f"{method} {url}: expected an answer within {METADATA_S:g} s, found none") from None
     except UnicodeDecodeError:
-        raise EntitlementUnknown(f"{method} {url}: expected text, found other bytes") from None
+        raise PlatformSilent(f"{method} {url}: expected text, found other bytes") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise EntitlementUnknown(f"{method} {url}: {error or type(error).__name__}") from error
+        raise PlatformSilent(f"{method} {url}: {error or type(error).__name__}") from error
