@@ -46,7 +46,7 @@ class Stack:
         for role in self.of("IAM::Role").values():
             for policy in role.get("Policies", []):
                 yield from policy["PolicyDocument"]["Statement"]
-        for policy in (*self.of("IAM::RolePolicy").values(), *self.of("IAM::Policy").values()):
+        for policy in self.of("IAM::Policy").values():
             yield from policy["PolicyDocument"]["Statement"]
 
     def bucket_policy(self) -> Iterator[dict[str, Any]]:
