@@ -68,6 +68,16 @@ def test_the_document_has_every_metric_and_alarms_on_no_other():
     assert {name.removesuffix("_count") for name in named} <= metrics()
 
 
+def test_the_computed_columns_of_the_sizes_are_what_the_text_says():
+    rows = re.findall(
+        r"^\| g6e?\.\d*xlarge \| (\d+) \|.*\| ([\d.]+) \| ([\d.]+) \| (\w+) \|$", document.TEXT, re.MULTILINE
+    )
+    assert len(rows) == 16
+    for processors, network, bound, limit in rows:
+        coded, sent = 0.83 * int(processors), 1.46 * float(network)
+        assert (f"{min(coded, sent):.1f}", "processors" if coded < sent else "network") == (bound, limit)
+
+
 def test_every_alarm_leads_to_a_part_of_the_runbook():
     rows = re.findall(r"^\| .* \| .*\]\(#([\w-]+)\).*\|$", document.TEXT, re.MULTILINE)
     assert len(rows) >= 7

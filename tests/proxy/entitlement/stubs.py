@@ -69,20 +69,20 @@ class Metadata:
     delay_s: float = 0.0
     token_status: int = 200
 
+    def answer(self, request: BaseHTTPRequestHandler, _: bytes) -> Any:
+        time.sleep(self.delay_s)
+        if request.command == "PUT":
+            assert request.path == "/latest/api/token"
+            assert int(request.headers["X-aws-ec2-metadata-token-ttl-seconds"]) > 0
+            return self.token_status, TOKEN.encode()
+        if request.path.startswith("/latest/") and request.headers["X-aws-ec2-metadata-token"] != TOKEN:
+            return 401, b"version 1 is not spoken here"
+        page = self.pages.get(request.path)
+        return (404, b"") if page is None else (200, page.encode())
+
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        def answer(request: BaseHTTPRequestHandler, _: bytes) -> Any:
-            time.sleep(self.delay_s)
-            if request.command == "PUT":
-                assert request.path == "/latest/api/token"
-                assert int(request.headers["X-aws-ec2-metadata-token-ttl-seconds"]) > 0
-                return self.token_status, TOKEN.encode()
-            if request.path.startswith("/latest/") and request.headers["X-aws-ec2-metadata-token"] != TOKEN:
-                return 401, b"version 1 is not spoken here"
-            page = self.pages.get(request.path)
-            return (404, b"") if page is None else (200, page.encode())
-
-        with serving(type("MetadataHandler", (Handler,), {"answer": staticmethod(answer)})) as address:
+        with serving(type("MetadataHandler", (Handler,), {"answer": staticmethod(self.answer)})) as address:
             yield address
 
 
