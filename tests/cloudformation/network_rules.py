@@ -24,6 +24,19 @@ def no_port_is_open_to_the_world(stack: Stack) -> Iterator[str]:
 
 
 @rule
+def machines_reach_each_other_only_where_asked_for(stack: Stack) -> Iterator[str]:
+    asked = stack.parameters.get("MachinesTalk") == "yes"
+    for name, end in (("Ingress", "Source"), ("Egress", "Destination")):
+        among = [
+            one
+            for one in stack.of(f"EC2::SecurityGroup{name}").values()
+            if one["GroupId"] == one.get(f"{end}SecurityGroupId") == "${MachineGroup}"
+        ]
+        if bool(among) != asked:
+            yield f"{name}: {among}"
+
+
+@rule
 def machines_have_no_public_address(stack: Stack) -> Iterator[str]:
     for name, one in stack.of("EC2::LaunchTemplate").items():
         for interface in one["LaunchTemplateData"].get("NetworkInterfaces", [{}]):
@@ -58,7 +71,7 @@ def machines_reach_what_they_call(stack: Stack) -> Iterator[str]:
         return
     machines = set(next(iter(stack.of("AutoScaling::AutoScalingGroup").values()))["VPCZoneIdentifier"])
     groups = stack.of("EC2::SecurityGroup")
-    for service in (*SERVICES, *(["kms"] if "KmsKeyArn" in stack.parameters else [])):
+    for service in SERVICES:
         one = found.get(service, {})
         if not one.get("PrivateDnsEnabled") or set(one.get("SubnetIds", [])) != machines:
             yield service

@@ -27,7 +27,7 @@ _CHOICES: tuple[tuple[dict[str, str], ...], ...] = (
     ({}, {"Egress": "nat"}, {"VpcId": "vpc-01234567", "SubnetIds": "subnet-1,subnet-2", "RouteTableIds": "rtb-1"},
      {"VpcId": "vpc-01234567", "SubnetIds": "subnet-1"}),
     ({}, {"KmsKeyArn": f"arn:aws:kms:{REGION}:111122223333:key/1234"}),
-    ({}, {"AllowVersionDeletes": "yes", "AdministratorArn": "arn:aws:iam::111122223333:role/admin"}),
+    ({}, {"AllowVersionDeletes": "yes", "MachinesTalk": "yes", "AdministratorArn": "arn:aws:iam::111122223333:role/admin"}),
     ({}, {"ProductCode": "1abc2defghijklm3nopqrs4tu", "AlarmTopicArn": f"arn:aws:sns:{REGION}:111122223333:ops"}),
 )  # fmt: skip
 

@@ -90,7 +90,7 @@ def test_a_network_of_its_own_with_endpoints(account):
         if one["VpcId"] == ids["Vpc"]
     }
     assert services == {"s3", "ssm", "ssmmessages", "ec2messages", "logs", "autoscaling"}
-    assert not {"Nat", "KmsEndpoint", "PublicSubnet"} & ids.keys()
+    assert not {"Nat", "PublicSubnet", "FromEachOther"} & ids.keys()
     [group] = account.fleet.describe_auto_scaling_groups(AutoScalingGroupNames=[ids["Machines"]])["AutoScalingGroups"]
     assert set(group["VPCZoneIdentifier"].split(",")) == {ids["PrivateSubnetA"], ids["PrivateSubnetB"]}
     assert group["LaunchTemplate"]["LaunchTemplateId"] == ids["LaunchTemplate"]
@@ -112,7 +112,7 @@ def test_a_network_of_its_own_with_endpoints(account):
 def test_a_network_that_was_there(account):
     given = {"VpcId": account.vpc, "SubnetIds": account.subnet, "RouteTableIds": account.table, "KmsKeyArn": KEY}
     ids, _ = account.make("guest", **given, AllowVersionDeletes="yes")
-    assert not {"Vpc", "PrivateSubnetA", "Nat", "SsmEndpoint", "KmsEndpoint", "EndpointGroup"} & ids.keys()
+    assert not {"Vpc", "PrivateSubnetA", "Nat", "SsmEndpoint", "EndpointGroup"} & ids.keys()
     [endpoint] = [one for one in account.ec2.describe_vpc_endpoints()["VpcEndpoints"] if one["VpcId"] == account.vpc]
     assert endpoint["RouteTableIds"] == [account.table]
     [group] = account.fleet.describe_auto_scaling_groups(AutoScalingGroupNames=[ids["Machines"]])["AutoScalingGroups"]
