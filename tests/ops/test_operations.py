@@ -14,6 +14,7 @@ import pytest
 
 import s4weights
 from s4weights.codec.errors import S4WeightsError
+from s4weights.proxy.entitlement.registration import REFUSALS
 from s4weights.proxy.errors import S3_CODES
 from s4weights.proxy.metrics import Metrics
 from tests.codec.samples import pack, safetensors_file
@@ -66,6 +67,12 @@ def test_the_document_has_every_metric_and_alarms_on_no_other():
     assert {name for name in known if name.startswith("s4weights_")} - metrics() == set()
     named = set(re.findall(r"s4weights_\w+", document.TEXT.partition("## Alarms")[2].partition("## Runbook")[0]))
     assert {name.removesuffix("_count") for name in named} <= metrics()
+
+
+def test_the_runbook_has_every_refusal_of_an_entitlement():
+    known = document.column("### Not entitled", "### Frames that failed")
+    assert {"CustomerNotEntitledException", "PlatformNotSupportedException"} <= REFUSALS
+    assert REFUSALS - known == set()
 
 
 def test_the_computed_columns_of_the_sizes_are_what_the_text_says():

@@ -193,8 +193,8 @@ def test_without_a_region_of_the_platform_none_is_taken_from_users(begin):
     assert metering.hosts == []
 
 
-@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_MARKETPLACE_METERING"])
-def test_an_endpoint_that_users_configure_does_not_answer_for_the_service(begin, variable):
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_MARKETPLACE_METERING", "AWS_CONFIG_FILE"])
+def test_an_endpoint_that_users_configure_does_not_answer_for_the_service(begin, tmp_path, variable):
     hits = []
 
     def answer(_, body):
@@ -202,6 +202,8 @@ def test_an_endpoint_that_users_configure_does_not_answer_for_the_service(begin,
         return entitled(json.loads(body))
 
     with serving(type("Trap", (Handler,), {"answer": staticmethod(answer)})) as trap:
-        service, metering = begin(fault("CustomerNotEntitledException"), **{variable: trap})
+        (tmp_path / "config").write_text(f"[default]\nendpoint_url = {trap}\n")
+        value = str(tmp_path / "config") if variable == "AWS_CONFIG_FILE" else trap
+        service, metering = begin(fault("CustomerNotEntitledException"), **{variable: value})
         service.assert_refused("CustomerNotEntitledException", 77)
     assert (len(metering.asked), hits) == (1, [])
