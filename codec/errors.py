@@ -13,6 +13,9 @@ S4WeightsError
 ├─ ConfigError(ValueError)      a setting that cannot be used, named
 └─ ProxyError                   (proxy/errors.py)
    ├─ S3Error                   answered to the client as S3's XML document
+   ├─ PlatformSilent            the metadata of this machine cannot be had
+   ├─ NotEntitled               the product may not run here; the S3 port stays closed
+   ├─ EntitlementUnknown        nobody could say whether it may; the S3 port stays closed
    └─ UpstreamError             the bucket answered what we cannot pass on
 """
 

@@ -21,7 +21,7 @@ wheel=$(basename "$wheels"/s4weights-*.whl)
 release=/opt/s4weights.releases/$(echo "$wheel" | cut -d- -f2)-$(date +%Y%m%dT%H%M%S)
 trap 'rm -rf "$release"' ERR
 "$python" -m venv "$release"
-"$release/bin/python" -m pip install --quiet --no-index --find-links "$wheels" "s4weights[proxy${gpu:+,torch,gpu}]"
+"$release/bin/python" -m pip install --quiet --no-index --find-links "$wheels" "s4weights[proxy,marketplace${gpu:+,torch,gpu}]"
 "$release/bin/python" -m compileall -q "$release/lib" || true # files for other Pythons, in torch
 "$release/bin/s4weights" --version >/dev/null
 trap - ERR
@@ -32,13 +32,16 @@ systemd-sysusers /usr/local/lib/sysusers.d/s4weights.conf
 units=/usr/local/lib/systemd/system
 install -d "$units"
 install -m 0644 "$here"/systemd/*.service "$units"
-for unit in s4weights s4weights-selftest; do
+for unit in s4weights s4weights-selftest s4weights-watch; do
   rm -rf "$units/$unit.service.d"
   install -D -m 0644 "$here/systemd/sandbox.conf" "$units/$unit.service.d/10-sandbox.conf"
   [ -n "$gpu" ] || install -m 0644 "$here/systemd/memory.conf" "$units/$unit.service.d/20-memory.conf"
 done
 install -d -m 0755 /etc/s4weights
 [ -e /etc/s4weights/s4weights.env ] || install -m 0600 "$here/systemd/s4weights.env" /etc/s4weights/s4weights.env
+# AWS's certificates for the identity of instances, where the image is sold (docs/operations.md, Entitlement).
+[ ! -e "$here/image/aws-certificates.pem" ] ||
+  install -D -m 0644 "$here/image/aws-certificates.pem" /usr/local/share/s4weights/aws-certificates.pem
 [ -z "$gpu" ] || echo 'SELFTEST_FLAGS=--require-gpu' >/etc/s4weights/selftest.env
 
 previous=$(readlink /opt/s4weights || true)
@@ -50,6 +53,6 @@ find /opt/s4weights.releases -mindepth 1 -maxdepth 1 ! -path "$release" ! -path 
 
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
-  systemctl try-restart s4weights
+  systemctl try-restart s4weights s4weights-watch
 fi
 echo "s4weights $("$release/bin/s4weights" --version | cut -d' ' -f2) is at /opt/s4weights; settings: /etc/s4weights/s4weights.env"

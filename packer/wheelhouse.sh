@@ -3,8 +3,8 @@
 # usage: packer/wheelhouse.sh [--gpu] FOLDER
 # Run it with the Python, and on a system no newer than the one, that the service will have: PYTHON=python3.12.
 set -euo pipefail
-extras=proxy
-if [ "${1:-}" = --gpu ]; then extras=proxy,torch,gpu; shift; fi
+extras=proxy,marketplace
+if [ "${1:-}" = --gpu ]; then extras=proxy,marketplace,torch,gpu; shift; fi
 [ $# = 1 ] || { sed -n '3,4s/^# //p' "$0" >&2; exit 2; }
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)

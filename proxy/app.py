@@ -1,4 +1,4 @@
-"""The service: health first, then the bucket, then S3, and the same backwards at the end."""
+"""The service: health first, then the entitlement, the bucket, and S3; the same backwards at the end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from .auth.keyfile import KeyFile
 from .auth.own import OwnCredentials
 from .config import Settings, is_loopback, parse_address
 from .dispatch import Dispatcher
+from .entitlement.gate import require_entitlement
+from .errors import EntitlementUnknown, NotEntitled
 from .health import Health
 from .http.server import S3Server
 from .http.tls import ServerCertificate
-from .limits import CLOSE_S
+from .limits import CLOSE_S, REFUSAL_SHOWN_S
 from .metrics import Metrics
 from .notify import Supervisor
 from .objects.objects import Objects
@@ -54,8 +56,11 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Running]:
-    """Serve for the length of a block. Raises: ConfigError, UpstreamError."""
+async def running(settings: Settings, stop: asyncio.Event | None = None) -> AsyncIterator[Running]:
+    """Serve for the length of a block. stop: ends what the start waits for.
+
+    Raises: ConfigError, UpstreamError, NotEntitled, EntitlementUnknown.
+    """
     credentials, source = await _credentials(settings)
     host, port = parse_address("listen", settings.listen)
     if not credentials and not is_loopback(host):
@@ -77,6 +82,7 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
         health_port = await _listen(
             stack, web.AppRunner(health.app(), access_log=None), *parse_address("health", settings.health)
         )
+        await _entitled(settings, health, stop or asyncio.Event())
         upstream = traced_upstream(open_upstream(settings))
         await upstream.start()
         stack.push_async_callback(upstream.close)
@@ -97,13 +103,32 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 async def serve(settings: Settings, ready: asyncio.Future[Running], stop: asyncio.Event) -> None:
     """Serve until stop is set; ready gets the service once it answers."""
     supervisor = Supervisor.from_environment(os.environ)
-    async with running(settings) as service:
+    async with running(settings, stop) as service:
         ready.set_result(service)
         status = f"S3 on {service.endpoint}, upstream {settings.upstream}"
         # The loop runs where this runs at all. The bucket is left out: to start again does not bring it back.
         async with supervisor.serving(status, service.objects.store.pool.answer):
             await stop.wait()
         _log.info("stopping: requests under way have %s s", settings.drain_s)
+
+
+async def _entitled(settings: Settings, health: Health, stop: asyncio.Event) -> None:
+    """Come back where the product may run here; else the health port says for a while why not."""
+    asking = asyncio.create_task(require_entitlement(settings, os.environ, health.explain))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            raise EntitlementUnknown("stopped before it was known")
+        await asking
+    except (NotEntitled, EntitlementUnknown) as error:
+        health.explain(f"not entitled: {error}")
+        _log.error("the S3 port stays closed: %s: %s", type(error).__name__, error)
+        await asyncio.wait((stopping,), timeout=REFUSAL_SHOWN_S)
+        raise
+    finally:
+        asking.cancel()
+        stopping.cancel()
 
 
 async def _close(objects: Objects) -> None:

@@ -90,6 +90,18 @@ class Settings:
     log_level: str = "INFO"
     log_format: str = "text"
     """text, or json: one object a line."""
+    entitlement: str = "off"
+    """off; container: RegisterUsage of AWS Marketplace (ECS, EKS); ami: the product codes of this EC2 instance."""
+    product_code: str = ""
+    """Of AWS Marketplace; with one set, entitlement must say how it is checked. Needs [marketplace]."""
+    product_key_file: str = ""
+    """container: the product's public key (PEM), which the answer of RegisterUsage is verified with."""
+    product_key_version: int = 1
+    """container: that key's number."""
+    identity_certificates_file: str = ""
+    """ami: the RSA-2048 certificates (PEM) that AWS publishes for the identity of instances."""
+    entitlement_retry_s: float = 60.0
+    """Where nobody answers it is asked again for so long; the S3 port stays closed meanwhile, and after it."""
     otlp_endpoint: str = ""
     """An OpenTelemetry collector (OTLP over HTTP, http://HOST:4318) that is sent a trace of each request; needs [otel]."""
     encode_all: bool = False
@@ -109,6 +121,7 @@ class Settings:
         _check_at_least("gpu_memory_bytes", self.gpu_memory_bytes, 1)
         _check_at_least("memory_bytes", self.memory_bytes, 1)
         _check_at_least("part_bytes", self.part_bytes, 5 << 20)
+        self._check_entitlement()
         for name in ("upstream_silence_s", "upload_max_age_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}: expected more than 0, found {getattr(self, name)}")
@@ -123,6 +136,19 @@ class Settings:
                 raise ConfigError(f"{name}: expected seconds above 0, found {getattr(self, name)}")
         for name in ("listen", "health"):
             parse_address(name, getattr(self, name))
+
+    def _check_entitlement(self) -> None:
+        _check_choice("entitlement", self.entitlement, ("off", "container", "ami"))
+        _check_at_least("product_key_version", self.product_key_version, 1)
+        _check_at_least("entitlement_retry_s", self.entitlement_retry_s, 0)
+        if bool(self.product_code) != (self.entitlement != "off"):
+            raise ConfigError(
+                "entitlement and product_code: expected container or ami with a product code, or off without one, "
+                f"found {self.entitlement} and {self.product_code!r}"
+            )
+        needed = {"container": "product_key_file", "ami": "identity_certificates_file"}.get(self.entitlement)
+        if needed and not getattr(self, needed):
+            raise ConfigError(f"{needed}: expected a file where entitlement is {self.entitlement}, found nothing")
 
 
 @dataclass(frozen=True, slots=True)

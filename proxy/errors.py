@@ -106,6 +106,25 @@ class S3Error(ProxyError):
         super().__init__(f"{code}: {self.message}")
 
 
+class NotEntitled(ProxyError):
+    """The product may not run here: no other try and no restart changes that."""
+
+
+class PlatformSilent(ProxyError):
+    """What AWS answers on the machine itself (instance or task metadata) did not answer as it should."""
+
+
+class EntitlementUnknown(ProxyError):
+    """Whether the product may run here could not be found out, so it does not.
+
+    may_pass: whether the next try may go well.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool = True) -> None:
+        self.may_pass = may_pass
+        super().__init__(message)
+
+
 class UpstreamError(ProxyError):
     """The bucket could not be reached, or answered what cannot be passed on.
 

@@ -28,7 +28,12 @@ class Health:
         self._metrics = metrics
         self._started_s = time.monotonic()
         self._objects: Objects | None = None
+        self._closed_because = "the S3 port is not open"
         self._checked: tuple[float, str] | None = None
+
+    def explain(self, reason: str) -> None:
+        """Why the S3 port is not open."""
+        self._closed_because = reason
 
     def serve(self, objects: Objects) -> None:
         """The S3 port is open."""
@@ -36,6 +41,7 @@ class Health:
 
     def drain(self) -> None:
         """The S3 port is closing."""
+        self._closed_because = "the S3 port is not open"
         self._objects = None
 
     def app(self) -> web.Application:
@@ -56,7 +62,7 @@ class Health:
 
     async def _fault(self) -> str:
         if self._objects is None:
-            return "the S3 port is not open"
+            return self._closed_because
         now_s = time.monotonic()
         if self._checked is None or now_s - self._checked[0] > _READY_FOR_S:
             try:

@@ -65,3 +65,16 @@ RECENT_OBJECTS: Final = 4_096
 MOST_CANDIDATES: Final = 3
 LISTED_FOR_S: Final = 5.0
 LISTED_PAGES: Final = 5
+
+# The entitlement at the start: link-local answers are small and come at once; the metering service is in the region.
+METADATA_S: Final = 2.0
+METADATA_BYTES: Final = 64 << 10
+METERING_CONNECT_S: Final = 5.0
+METERING_READ_S: Final = 10.0
+CLOCK_SKEW_S: Final = 300
+MIN_RSA_BITS: Final = 2048
+# One look of `s4weights watch` at the health port on this machine.
+LOOK_S: Final = 10.0
+LOOK_BYTES: Final = 4 * MIB
+# Who may not run is told why on the health port for so long, then the process ends.
+REFUSAL_SHOWN_S: Final = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from s4weights.codec.engines import Engine
 
@@ -33,6 +33,7 @@ class Metrics:
         self.totals = Totals()
         self._totals_lock = threading.Lock()
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._objects = Counter("s4weights_objects_written", "Objects written", ["kind"], registry=self._registry)
         self._logical = Counter(
             "s4weights_logical_bytes_written", "Bytes that clients wrote", ["kind"], registry=self._registry

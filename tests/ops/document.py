@@ -42,6 +42,9 @@ NOT_HERE = {
     "kubectl apply -f docker/kubernetes/sidecar.yaml": "no cluster; the file keeps its schema in test_containers.py",
     "kubectl apply -f docker/kubernetes/daemonset.yaml": "no cluster; the file keeps its schema in test_containers.py",
     "PYTHON=python3.12 packer/wheelhouse.sh --gpu wheels": "some gigabytes of CUDA",
+    "aws cloudformation deploy --template-file cloudformation/train-runner.yaml --stack-name train --capabilities CAPABILITY_IAM --parameter-overrides ImageId=AMI": "no AWS; moto makes the stack in tests/cloudformation/test_moto.py",
+    "aws cloudformation describe-stacks --stack-name train --query 'Stacks[0].Outputs'": "no AWS; as above",
+    "aws ssm start-session --target INSTANCE": "no AWS",
     "packer init packer/s4weights.pkr.hcl": "Debian's packer has the plugin built in, and no init",
 }
 # In a folder, by test_operations.py.

@@ -15,6 +15,7 @@ import pytest
 import s4weights
 from s4weights.codec.errors import S4WeightsError
 from s4weights.codec.gpu.engine import GpuEngine
+from s4weights.proxy.entitlement.registration import REFUSALS
 from s4weights.proxy.errors import S3_CODES
 from s4weights.proxy.metrics import Metrics
 from tests.codec.gpu.fake import FakeDevice
@@ -70,6 +71,22 @@ def test_the_document_has_every_metric_and_alarms_on_no_other():
     assert {name for name in known if name.startswith("s4weights_")} - metrics() == set()
     named = set(re.findall(r"s4weights_\w+", document.TEXT.partition("## Alarms")[2].partition("## Runbook")[0]))
     assert {name.removesuffix("_count") for name in named} <= metrics()
+
+
+def test_the_runbook_has_every_refusal_of_an_entitlement():
+    known = document.column("### Not entitled", "### Frames that failed")
+    assert {"CustomerNotEntitledException", "PlatformNotSupportedException"} <= REFUSALS
+    assert REFUSALS - known == set()
+
+
+def test_the_computed_columns_of_the_sizes_are_what_the_text_says():
+    rows = re.findall(
+        r"^\| g6e?\.\d*xlarge \| (\d+) \|.*\| ([\d.]+) \| ([\d.]+) \| (\w+) \|$", document.TEXT, re.MULTILINE
+    )
+    assert len(rows) == 16
+    for processors, network, bound, limit in rows:
+        coded, sent = 0.83 * int(processors), 1.46 * float(network)
+        assert (f"{min(coded, sent):.1f}", "processors" if coded < sent else "network") == (bound, limit)
 
 
 def test_every_alarm_leads_to_a_part_of_the_runbook():

@@ -57,8 +57,8 @@ def test_what_the_units_name_is_where_the_installer_puts_it():
             assert command.split()[0] in ("/opt/s4weights/bin/s4weights", "/usr/bin/nvidia-modprobe")
     for name in ("sandbox.conf", "memory.conf", "sysusers.conf", "s4weights.env"):
         assert f"systemd/{name}" in installer
-    assert re.search(r"for unit in s4weights s4weights-selftest; do", installer)
-    for name in ("s4weights.service", "s4weights-selftest.service"):
+    assert re.search(r"for unit in s4weights s4weights-selftest s4weights-watch; do", installer)
+    for name in ("s4weights.service", "s4weights-selftest.service", "s4weights-watch.service"):
         # All of the sandbox is in the one file that both have.
         assert not {key for key in settings(name) if key.startswith(("Protect", "Private", "Restrict"))}
     assert {"User", "CapabilityBoundingSet", "ProtectSystem", "SystemCallFilter"} <= settings("sandbox.conf").keys()
@@ -68,7 +68,7 @@ def test_what_the_units_name_is_where_the_installer_puts_it():
     not shutil.which("systemd-analyze"), reason="`systemd-analyze` is not installed: apt-get install systemd"
 )
 @pytest.mark.parametrize("drop_ins", [["sandbox.conf"], ["sandbox.conf", "memory.conf"]], ids=["GPU", "no GPU"])
-@pytest.mark.parametrize("unit", ["s4weights.service", "s4weights-selftest.service"])
+@pytest.mark.parametrize("unit", ["s4weights.service", "s4weights-selftest.service", "s4weights-watch.service"])
 def test_the_sandbox_scores_at_most_one_and_a_half(tmp_path, unit, drop_ins):
     folder = tmp_path / "usr/local/lib/systemd/system"
     (folder / f"{unit}.d").mkdir(parents=True)

@@ -10,6 +10,7 @@ from typing import Final
 
 from s4weights.codec.allocator import keep_freed_memory
 from s4weights.codec.errors import ConfigError, EngineUnavailable, S4WeightsError
+from s4weights.proxy.errors import NotEntitled
 from s4weights.version import __version__
 
 _COMMANDS: Final = (
@@ -24,12 +25,15 @@ _COMMANDS: Final = (
     "gc",
     "repack",
     "selftest",
+    "watch",
     "config",
 )
-# EX_CONFIG of sysexits.h tells a supervisor that to start again changes nothing.
+# EX_NOPERM and EX_CONFIG of sysexits.h tell a supervisor that to start again changes nothing.
+_EXIT_NOT_ENTITLED: Final = 77
 _EXIT_CONFIG: Final = 78
 _EPILOG: Final = """\
-exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage; 78 `serve` cannot use a setting
+exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage; 77 `serve` may not run here;
+78 `serve` cannot use a setting
 """
 
 
@@ -51,7 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (S4WeightsError, OSError) as error:
         sys.stderr.write(f"s4weights {options.command}: {error}\n")
-        is_setting = options.command == "serve" and isinstance(error, (ConfigError, EngineUnavailable))
-        return _EXIT_CONFIG if is_setting else 1
+        return _exit_code(options.command, error)
     except KeyboardInterrupt:
         return 130
+
+
+def _exit_code(command: str, error: Exception) -> int:
+    if command != "serve":
+        return 1
+    if isinstance(error, NotEntitled):
+        return _EXIT_NOT_ENTITLED
+    return _EXIT_CONFIG if isinstance(error, (ConfigError, EngineUnavailable)) else 1
