@@ -74,7 +74,7 @@ class Folder:
             if name.endswith(MARKER):
                 write(PlainSink(send))
                 return
-            with closing(ContainerStream(send, self.level)) as stream:
+            with closing(ContainerStream(send, self.level, open_engine())) as stream:
                 write(stream)
                 stream.finish()
 
