@@ -8,6 +8,11 @@ from s4weights.codec.container import HEADER_BYTES, INDEX_HEADER_BYTES, TRAILER_
 
 MIB: Final = 1 << 20
 
+# What is handed on of a client's body at once. Each piece costs some hops between threads, so it is more where memory is
+# held for the body already.
+GATHERED_BYTES: Final = 1 * MIB
+GATHERED_WHERE_HELD_BYTES: Final = 4 * MIB
+
 # S3's own bounds.
 MIN_PART_BYTES: Final = 5 * MIB
 MAX_PARTS: Final = 10_000

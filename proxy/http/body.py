@@ -21,11 +21,10 @@ from s4weights.proxy.checksums.algorithms import (
     new_hasher,
 )
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import GATHERED_BYTES
 
 from .aws_chunked import SIGNED, TRAILING, AwsChunkedDecoder
 
-# Small reads are gathered: each chunk costs a hop to a thread here and another one in the codec.
-_CHUNK_BYTES: Final = 1 << 20
 # Below this a hash is quicker than a hop to a thread.
 _INLINE_BYTES: Final = 64 << 10
 
@@ -49,6 +48,7 @@ class CheckedBody:
     """Yields the decoded body. md5 and checksums (base64, by header) are there once the last chunk is out.
 
     announced: the headers of those checksums; their values where they came before the body.
+    gathered_bytes: of a chunk, about; a consumer that holds memory for the body may set more.
 
     A consumer that reaches the end knows that the body is right; otherwise it gets S3Error instead of the last chunk.
     """
@@ -57,6 +57,7 @@ class CheckedBody:
         self, source: AsyncIterator[bytes], expected: Expected, decoder: AwsChunkedDecoder | None = None
     ) -> None:
         self.length = expected.length
+        self.gathered_bytes = GATHERED_BYTES
         self.md5 = b""
         self.checksums: Mapping[str, str] = {}
         self.announced: Mapping[str, str | None] = {
@@ -85,7 +86,7 @@ class CheckedBody:
             yield last
 
     async def _gathered(self) -> AsyncIterator[list[bytes]]:
-        """Decoded bytes, about a mebibyte at a time, never more in all than were announced."""
+        """Decoded bytes, about gathered_bytes at a time, never more in all than were announced."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self._decoded():
@@ -94,7 +95,7 @@ class CheckedBody:
                 raise S3Error("InvalidRequest", "The body is longer than was announced.")
             pieces.append(piece)
             size += len(piece)
-            if size >= _CHUNK_BYTES:
+            if size >= self.gathered_bytes:
                 yield pieces
                 pieces, size = [], 0
         if self._seen != self._expected.length:

@@ -24,10 +24,11 @@ from .stored_writer import StoredWriter, hold_bytes
 class VerifiedBody(Protocol):
     """A client's body: its last chunk comes only after every length, hash and signature was right.
 
-    md5 (16 bytes) and checksums (by header name) are there after the end. announced: the headers of those checksums, with
-    the values that came before the body.
+    gathered_bytes: of a chunk, about; may be set. md5 (16 bytes) and checksums (by header name) are there after the end.
+    announced: the headers of those checksums, with the values that came before the body.
     """
 
+    gathered_bytes: int
     md5: bytes
     checksums: Mapping[str, str]
     announced: Mapping[str, str | None]
