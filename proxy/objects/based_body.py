@@ -15,7 +15,7 @@ from s4weights.codec.container import HEADER_BYTES, BaseBody, FrameSpan, depth_o
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame
 from s4weights.proxy.errors import S3Error, UpstreamError
-from s4weights.proxy.limits import GATHERED_WHERE_HELD_BYTES
+from s4weights.proxy.limits import KEPT_AT_ONCE_BYTES
 from s4weights.proxy.lineage.cache import CachedContainer
 from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.lineage.names import new_nonce
@@ -103,11 +103,11 @@ class BasedBody:
         await self.keep(stored)
 
     async def keep(self, stored: Sequence[Buffer]) -> None:
-        """Stored bytes, in order, for the cache; written some mebibytes at a time, or when they are read."""
+        """Stored bytes, in order, for the cache; written some frames at a time, or when they are read."""
         if self._cached is not None:
             self._unkept += stored
             self._unkept_bytes += sum(map(len, stored))
-            if self._unkept_bytes >= GATHERED_WHERE_HELD_BYTES:
+            if self._unkept_bytes >= KEPT_AT_ONCE_BYTES:
                 await self._write_kept(self._cached)
 
     async def _write_kept(self, cached: CachedContainer) -> None:
