@@ -65,6 +65,8 @@ INDEX_CACHE_BYTES: Final = 32 * MIB
 # frames of a dependent seldom begin where those of its base do.
 OPEN_BASES: Final = 64
 BASE_FRAMES_BYTES: Final = 32 * MIB
+# While a frame is encoded: the ranges that it is tried against, of itself and of one base, up to 2 MiB each.
+BASES_OF_A_FRAME_BYTES: Final = 4 * MIB
 
 # The search for a base: objects written here lately, candidates that are looked into, and what a folder held a moment ago,
 # read page by page (1,000 names each).

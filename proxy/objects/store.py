@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from s4weights.codec.types import Kind
 from s4weights.proxy.checksums.plan import COMPOSITE, ChecksumPlan
 from s4weights.proxy.config import Settings
+from s4weights.proxy.limits import BASES_OF_A_FRAME_BYTES
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import Headers, SentChecksum, Upstream
@@ -55,8 +56,9 @@ class Store:
 
     @property
     def write_hold_bytes(self) -> int:
-        """What one body being encoded holds at most: its writer, the probe's raw bytes, and frames in the pool."""
-        return hold_bytes(self.settings.part_bytes) + _PROBE_AND_FRAMES_BYTES
+        """What one body being encoded holds at most: its writer, the probe's raw bytes, frames in the pool, their bases."""
+        bases_bytes = self.pool.frames_ahead * BASES_OF_A_FRAME_BYTES if self.settings.deltas else 0
+        return hold_bytes(self.settings.part_bytes) + _PROBE_AND_FRAMES_BYTES + bases_bytes
 
     def encodes(self, kind: Kind, headers: Headers) -> bool:
         """Whether a body of this kind goes through the codec; never one whose key (SSE-C) is the client's alone."""
