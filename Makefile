@@ -14,7 +14,7 @@ NATIVE := $(wildcard native/*.* native/*/*.*)
 FUZZERS := $(wildcard tests/fuzz/*.?pp)
 PYTHONS := codec proxy src tests benchmarks examples
 
-.PHONY: help demo test test-fast test-ops clients faults fuzz check audit format stubs bench clean
+.PHONY: help demo test test-fast test-ops clients faults fuzz check audit format stubs bench bench-endpoint clean
 
 help:
 	@echo "make demo        run the product on a local directory: a real checkpoint there and back"
@@ -27,7 +27,7 @@ help:
 	@echo "make check       ruff, mypy, import-linter, bandit, clang-format, stubs, module sizes"
 	@echo "make audit       known vulnerabilities of what is installed (needs the network)"
 	@echo "make format      let ruff and clang-format write"
-	@echo "make bench       rewrite benchmarks/RESULTS.md"
+	@echo "make bench       rewrite benchmarks/RESULTS.md (bench-endpoint: what the endpoint is measured by, some 20 minutes)"
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -86,6 +86,9 @@ stubs: .venv/installed
 
 bench: .venv/peers
 	$(BIN)/python benchmarks/run_all.py
+
+bench-endpoint: .venv/installed
+	$(BIN)/python benchmarks/run_all.py --endpoint
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "s4weights needs Python 3.11 or newer: install one, or name it: make PYTHON=..."; exit 1; }

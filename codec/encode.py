@@ -203,6 +203,8 @@ def encode_frame(frame: Frame, engine: Engine, level: Level = Level.BALANCED, *,
     if fell_back:
         coded, base = raw_payload(frame.data, frame.element), None
     payload = coded.payload if base is None else pack_reference(base.reference) + bytes(coded.payload)
+    if has_raw_bytes or fell_back:
+        payload = bytes(payload)  # a view would keep all that it was cut from
     header = FrameHeader(
         element=coded.element,
         predictor=coded.predictor,

@@ -206,8 +206,10 @@ class _Pieces:
         pieces, self._pieces, self.size = self._pieces, [], 0
         return [memoryview(piece) for piece in pieces]
 
-    def join(self) -> bytes:
-        return b"".join(self.take_all())
+    def join(self) -> bytes | memoryview:
+        """All of it; a view where it was one piece."""
+        pieces = self.take_all()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def cut_tail(self, size: int) -> memoryview:
         data = self.join()

@@ -88,15 +88,20 @@ class Context:
         return self._pieces()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
+        content, taken = self.request.content, 0
         # What readchunk() says of an end is not to be relied on where there was no body at all.
-        while not self.request.content.at_eof():
-            try:
-                async with asyncio.timeout(self.objects.store.settings.body_timeout_s):
-                    # As it was read; readany() would join what is there, and CheckedBody joins it once more.
-                    piece, _ = await self.request.content.readchunk()
-            except TimeoutError:
-                raise S3Error("RequestTimeout") from None
+        while not content.at_eof():
+            # As it was read; readany() would join what is there, and CheckedBody joins it once more.
+            if content.total_bytes > taken:
+                piece, _ = await content.readchunk()
+            else:
+                try:
+                    async with asyncio.timeout(self.objects.store.settings.body_timeout_s):
+                        piece, _ = await content.readchunk()
+                except TimeoutError:
+                    raise S3Error("RequestTimeout") from None
             if piece:
+                taken += len(piece)
                 yield piece
 
     async def read_document(self, *, without: str | None = None) -> bytes:

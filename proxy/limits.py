@@ -8,6 +8,13 @@ from s4weights.codec.container import HEADER_BYTES, INDEX_HEADER_BYTES, TRAILER_
 
 MIB: Final = 1 << 20
 
+# What is handed on of a client's body at once. Each piece costs some hops between threads, so it is more where memory is
+# held for the body already; beyond 2 MiB it has left the processor's caches before the next one reads it.
+GATHERED_BYTES: Final = 1 * MIB
+GATHERED_WHERE_HELD_BYTES: Final = 2 * MIB
+# Of stored bytes on their way to the local disk, in one call: with 4 MiB the copy into the page cache costs five times as much.
+KEPT_AT_ONCE_BYTES: Final = 1 * MIB
+
 # S3's own bounds.
 MIN_PART_BYTES: Final = 5 * MIB
 MAX_PARTS: Final = 10_000
@@ -58,6 +65,8 @@ INDEX_CACHE_BYTES: Final = 32 * MIB
 # frames of a dependent seldom begin where those of its base do.
 OPEN_BASES: Final = 64
 BASE_FRAMES_BYTES: Final = 32 * MIB
+# While a frame is encoded: the ranges that it is tried against, of itself and of one base, up to 2 MiB each.
+BASES_OF_A_FRAME_BYTES: Final = 4 * MIB
 
 # The search for a base: objects written here lately, candidates that are looked into, and what a folder held a moment ago,
 # read page by page (1,000 names each).

@@ -80,7 +80,7 @@ def test_help_shows_examples(command, capsys):
 
 def test_the_demo_ends_with_identical_bytes():
     done = subprocess.run(
-        [sys.executable, ROOT / "examples/demo.py"], capture_output=True, text=True, check=False, timeout=110
+        [sys.executable, ROOT / "examples/demo.py"], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("identical") == 3

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from awscrt import checksums as crt
+from zlib_ng import zlib_ng
 
 from s4weights.proxy.errors import S3Error
 
@@ -40,8 +40,9 @@ class _Crc:
         return self._value.to_bytes(self._size, "big")
 
 
+# CRC32 is what SDKs send by default: zlib's takes 0.3 s a GiB, awscrt's 0.4, zlib-ng's 0.02 (AMD EPYC).
 _HASHERS: Final[dict[str, Callable[[], Hasher]]] = {
-    "x-amz-checksum-crc32": lambda: _Crc(zlib.crc32, 4),
+    "x-amz-checksum-crc32": lambda: _Crc(zlib_ng.crc32, 4),
     "x-amz-checksum-crc32c": lambda: _Crc(crt.crc32c, 4),
     "x-amz-checksum-crc64nvme": lambda: _Crc(crt.crc64nvme, 8),
     "x-amz-checksum-sha1": lambda: hashlib.sha1(usedforsecurity=False),

@@ -16,7 +16,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.address import MAX_KEY_BYTES
 from s4weights.proxy.http.form import Form, boundary_of
 from s4weights.proxy.http.xml import parse_tagging
-from s4weights.proxy.limits import MAX_PUT_BYTES
+from s4weights.proxy.limits import GATHERED_BYTES, MAX_PUT_BYTES
 from s4weights.proxy.objects.parts import PartBody
 from s4weights.proxy.upstream.protocol import NO_CONDITIONS
 
@@ -105,6 +105,7 @@ class _FormFile:
 
     def __init__(self, kept: PartBody) -> None:
         self.size = 0
+        self.gathered_bytes = GATHERED_BYTES
         self.md5 = b""
         self.checksums: Mapping[str, str] = {}
         self.announced: Mapping[str, str | None] = {}

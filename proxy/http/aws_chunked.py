@@ -18,8 +18,6 @@ from s4weights.proxy.errors import S3Error
 # hex length, ";chunk-signature=", 64 hex digits: under 100 bytes; trailers hold a checksum or a signature.
 _MAX_LINE_BYTES: Final = 4 << 10
 _MAX_TRAILERS: Final = 32
-# A signed chunk must be whole before its signature can be checked, so its size bounds memory. SDKs send 64 KiB to 1 MiB.
-MAX_SIGNED_CHUNK_BYTES: Final = 16 << 20
 _EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?[ \t]*")
 SIGNED: Final = frozenset({"STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"})
@@ -27,7 +25,11 @@ TRAILING: Final = frozenset({"STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AW
 
 
 class AwsChunkedDecoder:
-    """Feed framed bytes, get the body's. signer: the request's signature, where chunks are signed too."""
+    """Feed framed bytes, get the body's. signer: the request's signature, where chunks are signed too.
+
+    Bytes are given out before the signature of their chunk is checked, so that no chunk has to be held whole: who takes them
+    keeps back the last ones until `finish` (CheckedBody).
+    """
 
     def __init__(self, signer: Verified | None, *, has_trailer: bool, is_signed: bool | None = None) -> None:
         """is_signed: whether chunks carry signatures; without a signer they are not checked (nobody signs)."""
@@ -40,13 +42,18 @@ class AwsChunkedDecoder:
         self._data = bytearray()
         self._left: int | None = None  # of the chunk that is being read
         self._signature = ""
+        self._digest = hashlib.sha256()  # of that chunk
         self._in_trailer = False
         self._trailer_text = b""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes. Raises: S3Error."""
-        self._data += data
         out: list[bytes] = []
+        if self._left and not self._data:
+            piece = data[: self._left]
+            self._take(piece, out)
+            data = data[len(piece) :]
+        self._data += data
         while not self.is_done and self._step(out):
             pass
         if self.is_done and self._data:
@@ -63,7 +70,7 @@ class AwsChunkedDecoder:
             return self._read_trailer()
         if self._left is None:
             return self._read_size()
-        return self._read_signed(out) if self._signer else self._read_unsigned(out)
+        return self._read_chunk(out)
 
     def _read_size(self) -> bool:
         line = self._line()
@@ -74,31 +81,26 @@ class AwsChunkedDecoder:
             raise S3Error("InvalidRequest", "An aws-chunked chunk header is malformed.")
         self._left = int(match[1], 16)
         self._signature = (match[2] or b"").decode()
-        if self._signer and self._left > MAX_SIGNED_CHUNK_BYTES:
-            raise S3Error("InvalidRequest", f"A signed chunk is longer than {MAX_SIGNED_CHUNK_BYTES} bytes.")
+        self._digest = hashlib.sha256()
         if self._left == 0:
-            self._check_chunk(b"")
+            self._check_chunk()
             self._in_trailer = True
         return True
 
-    def _read_unsigned(self, out: list[bytes]) -> bool:
+    def _read_chunk(self, out: list[bytes]) -> bool:
         assert self._left is not None
         piece = bytes(self._data[: self._left])
         if piece:
             del self._data[: len(piece)]
-            self._left -= len(piece)
-            out.append(piece)
+            self._take(piece, out)
         return self._left == 0 and self._end_chunk()
 
-    def _read_signed(self, out: list[bytes]) -> bool:
+    def _take(self, piece: bytes, out: list[bytes]) -> None:
         assert self._left is not None
-        if len(self._data) < self._left + 2:
-            return False
-        piece = bytes(self._data[: self._left])
-        self._check_chunk(piece)
-        del self._data[: self._left]
+        self._left -= len(piece)
+        if self._signer is not None:
+            self._digest.update(piece)
         out.append(piece)
-        return self._end_chunk()
 
     def _end_chunk(self) -> bool:
         if len(self._data) < 2:
@@ -106,6 +108,7 @@ class AwsChunkedDecoder:
         if self._data[:2] != b"\r\n":
             raise S3Error("InvalidRequest", "An aws-chunked chunk is longer than its header says.")
         del self._data[:2]
+        self._check_chunk()
         self._left = None
         return True
 
@@ -133,10 +136,10 @@ class AwsChunkedDecoder:
         if name != "x-amz-trailer-signature":
             self._trailer_text += f"{name}:{value}\n".encode("latin-1")
 
-    def _check_chunk(self, piece: bytes) -> None:
+    def _check_chunk(self) -> None:
         if self._signer is None:
             return
-        text = "\n".join([_EMPTY_SHA256, hashlib.sha256(piece).hexdigest()])
+        text = "\n".join([_EMPTY_SHA256, self._digest.hexdigest()])
         self._check("AWS4-HMAC-SHA256-PAYLOAD", text, self._signature)
         self._previous = self._signature
 

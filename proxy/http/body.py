@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,11 +21,10 @@ from s4weights.proxy.checksums.algorithms import (
     new_hasher,
 )
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.limits import GATHERED_BYTES
 
 from .aws_chunked import SIGNED, TRAILING, AwsChunkedDecoder
 
-# Small reads are gathered: each chunk costs a hop to a thread here and another one in the codec.
-_CHUNK_BYTES: Final = 1 << 20
 # Below this a hash is quicker than a hop to a thread.
 _INLINE_BYTES: Final = 64 << 10
 
@@ -49,6 +48,7 @@ class CheckedBody:
     """Yields the decoded body. md5 and checksums (base64, by header) are there once the last chunk is out.
 
     announced: the headers of those checksums; their values where they came before the body.
+    gathered_bytes: of a chunk, about; a consumer that holds memory for the body may set more.
 
     A consumer that reaches the end knows that the body is right; otherwise it gets S3Error instead of the last chunk.
     """
@@ -57,6 +57,7 @@ class CheckedBody:
         self, source: AsyncIterator[bytes], expected: Expected, decoder: AwsChunkedDecoder | None = None
     ) -> None:
         self.length = expected.length
+        self.gathered_bytes = GATHERED_BYTES
         self.md5 = b""
         self.checksums: Mapping[str, str] = {}
         self.announced: Mapping[str, str | None] = {
@@ -73,19 +74,23 @@ class CheckedBody:
         self._hashers: dict[str, Hasher] = {name: new_hasher(name) for name in self.announced}
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        hashing: tuple[asyncio.Future[None], asyncio.Future[bytes]] | None = None
-        async for pieces in self._gathered():
-            chunk = await _hashed(hashing)
-            hashing = self._hash(pieces)
+        held = b""
+        hashing: Sequence[asyncio.Future[None]] = ()
+        async for chunk in self._gathered():
+            for one in hashing:
+                await one
+            hashing = self._hash(chunk)
+            held, chunk = chunk, held
             if chunk:
                 yield chunk
-        last = await _hashed(hashing)
+        for one in hashing:
+            await one
         self._check()
-        if last:
-            yield last
+        if held:
+            yield held
 
-    async def _gathered(self) -> AsyncIterator[list[bytes]]:
-        """Decoded bytes, about a mebibyte at a time, never more in all than were announced."""
+    async def _gathered(self) -> AsyncIterator[bytes]:
+        """Decoded bytes, about gathered_bytes at a time, never more in all than were announced."""
         pieces: list[bytes] = []
         size = 0
         async for piece in self._decoded():
@@ -94,13 +99,13 @@ class CheckedBody:
                 raise S3Error("InvalidRequest", "The body is longer than was announced.")
             pieces.append(piece)
             size += len(piece)
-            if size >= _CHUNK_BYTES:
-                yield pieces
-                pieces, size = [], 0
+            if size >= self.gathered_bytes:
+                yield _joined(pieces)
+                size = 0
         if self._seen != self._expected.length:
             raise S3Error("IncompleteBody")
         if pieces:
-            yield pieces
+            yield _joined(pieces)
 
     async def _decoded(self) -> AsyncIterator[bytes]:
         try:
@@ -120,30 +125,23 @@ class CheckedBody:
         if self._decoder is not None:
             self._decoder.finish()
 
-    def _hash(self, pieces: list[bytes]) -> tuple[asyncio.Future[None], asyncio.Future[bytes]]:
+    def _hash(self, chunk: bytes) -> Sequence[asyncio.Future[None]]:
         """Off the event loop, MD5 beside the others: it alone takes longer than they do."""
+        if len(chunk) < _INLINE_BYTES:
+            self._md5.update(chunk)
+            self._update_others(chunk)
+            return ()
         loop = asyncio.get_running_loop()
-        if sum(map(len, pieces)) >= _INLINE_BYTES:
-            md5 = loop.run_in_executor(None, self._update_md5, pieces)
-            return md5, loop.run_in_executor(None, self._update_others, pieces)
-        self._update_md5(pieces)
-        done: asyncio.Future[None] = loop.create_future()
-        done.set_result(None)
-        joined: asyncio.Future[bytes] = loop.create_future()
-        joined.set_result(self._update_others(pieces))
-        return done, joined
+        md5 = loop.run_in_executor(None, self._md5.update, chunk)
+        if self._sha256 is None and not self._hashers:
+            return (md5,)
+        return md5, loop.run_in_executor(None, self._update_others, chunk)
 
-    def _update_md5(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._md5.update(piece)
-
-    def _update_others(self, pieces: list[bytes]) -> bytes:
-        chunk = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    def _update_others(self, chunk: bytes) -> None:
         if self._sha256 is not None:
             self._sha256.update(chunk)
         for hasher in self._hashers.values():
             hasher.update(chunk)
-        return chunk
 
     def _check(self) -> None:
         expected = self._expected
@@ -175,13 +173,11 @@ class CheckedBody:
         self.checksums = {name: encode(hasher.digest()) for name, hasher in self._hashers.items()}
 
 
-async def _hashed(hashing: tuple[asyncio.Future[None], asyncio.Future[bytes]] | None) -> bytes:
-    """The chunk that was hashed."""
-    if hashing is None:
-        return b""
-    md5, joined = hashing
-    await md5
-    return await joined
+def _joined(pieces: list[bytes]) -> bytes:
+    """One chunk, once, for all who read it; pieces is empty afterwards."""
+    chunk = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    pieces.clear()
+    return chunk
 
 
 def checked_body(

@@ -7,7 +7,7 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,8 @@ from .names import Content
 _log = logging.getLogger(__name__)
 _PARTIAL: Final = ".partial"
 _FREE_SHARE: Final = 10
+# Below what any system takes in one writev.
+_PIECES_A_CALL: Final = 512
 
 
 class ContainerCache:
@@ -118,18 +120,17 @@ class CachedContainer:
         self._close: Callable[[], object] | None = weakref.finalize(self, os.close, file)
         self.stored_bytes = 0
 
-    def write(self, data: Buffer) -> None:
+    def write(self, pieces: Sequence[Buffer]) -> None:
         """The next stored bytes."""
-        self.stored_bytes += len(data)
+        self.stored_bytes += sum(map(len, pieces))
         if self._close is None:
             return
         if not self._cache.may_hold(self.stored_bytes):
             self.drop()
             return
-        view = memoryview(data)
         try:
-            while view:
-                view = view[os.write(self._file, view) :]
+            for at in range(0, len(pieces), _PIECES_A_CALL):
+                _write_all(self._file, pieces[at : at + _PIECES_A_CALL])
         except OSError as error:
             _log.warning("container is not cached: %s", error)
             self.drop()
@@ -161,6 +162,15 @@ class CachedContainer:
         if close is not None:
             close()
         return close is not None
+
+
+def _write_all(file: int, pieces: Sequence[Buffer]) -> None:
+    written = os.writev(file, pieces)
+    for piece in pieces:
+        rest = memoryview(piece)[written:]
+        written = max(0, written - len(piece))
+        while rest:
+            rest = rest[os.write(file, rest) :]
 
 
 def _unlink(path: Path) -> None:

@@ -15,6 +15,7 @@ from s4weights.codec.container import HEADER_BYTES, BaseBody, FrameSpan, depth_o
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame
 from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.limits import KEPT_AT_ONCE_BYTES
 from s4weights.proxy.lineage.cache import CachedContainer
 from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.lineage.names import new_nonce
@@ -55,13 +56,16 @@ class BasedBody:
         self._bucket, self.key = target
         self._cached = cached
         if cached is not None:
-            cached.write(make_header())
+            cached.write([make_header()])
         tables = []
         if self._found is not None and self._found.tail is not None and self._found.tail.index is not None:
             rows = self._found.tail.index.about.get("segments")
             tables.append(BaseTable.of_rows(1, self._found.info.size, rows))
         self._planner = BasePlanner(tables, size=size, twins=cached is not None)
         self._written = _Written()
+        self._unkept: list[Buffer] = []
+        self._unkept_bytes = 0
+        self._keeping = asyncio.Lock()
         self._twin_bytes = 0
         self._name = f"own:{new_nonce()}"
         self._new: NewObject | None = None
@@ -99,9 +103,18 @@ class BasedBody:
         await self.keep(stored)
 
     async def keep(self, stored: Sequence[Buffer]) -> None:
-        """Stored bytes, in order, for the cache."""
+        """Stored bytes, in order, for the cache; written some frames at a time, or when they are read."""
         if self._cached is not None:
-            await asyncio.to_thread(_write_all, self._cached, stored)
+            self._unkept += stored
+            self._unkept_bytes += sum(map(len, stored))
+            if self._unkept_bytes >= KEPT_AT_ONCE_BYTES:
+                await self._write_kept(self._cached)
+
+    async def _write_kept(self, cached: CachedContainer) -> None:
+        async with self._keeping:
+            pieces, self._unkept, self._unkept_bytes = self._unkept, [], 0
+            if pieces:
+                await asyncio.to_thread(cached.write, pieces)
 
     def needs(self, digest: bytes, size: int) -> NewObject:
         """What the object is, once its body has ended. Raises: S3Error where its pins may be too old by now."""
@@ -128,6 +141,7 @@ class BasedBody:
             if new is None or new.content is None:
                 await asyncio.to_thread(self._cached.drop)
             else:
+                await self._write_kept(self._cached)
                 await asyncio.to_thread(self._cached.keep, new.content, new.depth)
         if not self.uses_base:
             await self._unclaim()
@@ -137,6 +151,7 @@ class BasedBody:
         if self._is_done:
             return
         self._is_done = True
+        self._unkept.clear()
         if self._cached is not None:
             await asyncio.to_thread(self._cached.drop)
         if not self.may_be_visible:
@@ -166,6 +181,7 @@ class BasedBody:
         assert cached is not None
 
         async def fetch(first: int, length: int) -> bytes:
+            await self._write_kept(cached)
             data = await asyncio.to_thread(cached.read, first, length)
             if data is None:
                 raise FormatError("container: its first bytes are not kept")
@@ -217,8 +233,3 @@ class _Written:
 
 def _end(wanted: BaseRange) -> int:
     return wanted.reference.start + wanted.length
-
-
-def _write_all(cached: CachedContainer, stored: Sequence[Buffer]) -> None:
-    for piece in stored:
-        cached.write(piece)

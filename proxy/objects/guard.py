@@ -205,4 +205,6 @@ def _narrowed(asked: Conditions, seen: str | None) -> Conditions:
         return asked
     if asked.if_match is not None and not names_etag(asked.if_match, seen):
         raise S3Error("PreconditionFailed", Condition="If-Match")
+    if asked.if_none_match is not None and names_etag(asked.if_none_match, seen):
+        raise S3Error("PreconditionFailed", Condition="If-None-Match")
     return dataclasses.replace(asked, if_match=f'"{seen}"', if_none_match=None)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from s4weights.codec.types import Buffer
 from s4weights.proxy.checksums.algorithms import encode, new_hasher
-from s4weights.proxy.limits import MAX_MEMORY_PART_BYTES, MIB
+from s4weights.proxy.limits import GATHERED_BYTES, GATHERED_WHERE_HELD_BYTES, MAX_MEMORY_PART_BYTES, MIB
 
 from .store import Store, VerifiedBody
 
@@ -105,6 +105,7 @@ class ReceivedPart:
 async def receive_part(store: Store, number: int, body: VerifiedBody, size: int) -> ReceivedPart:
     """Read one part to its verified end."""
     part_body = PartBody(store, size)
+    body.gathered_bytes = GATHERED_WHERE_HELD_BYTES
     await part_body.fill(aiter(body))
     return ReceivedPart(number, body.md5, size, body.checksums, body=part_body)
 
@@ -115,6 +116,7 @@ class CopiedBody:
     def __init__(self, chunks: AsyncIterator[bytes], header: str | None = None) -> None:
         """header: of the checksum that the upload was begun with."""
         self._chunks = chunks
+        self.gathered_bytes = GATHERED_BYTES
         self._hasher = new_hasher(header) if header else None
         self.md5 = hashlib.md5(usedforsecurity=False).digest()
         self.announced: Mapping[str, str | None] = {header: None} if header else {}

@@ -9,7 +9,7 @@ from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Kind
 from s4weights.proxy.checksums.algorithms import TYPE_HEADER
 from s4weights.proxy.checksums.plan import FULL_OBJECT
-from s4weights.proxy.limits import PROBE_BYTES
+from s4weights.proxy.limits import GATHERED_WHERE_HELD_BYTES, PROBE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
 from .body_encoder import BodyEncoder
@@ -97,6 +97,7 @@ async def _encode(
                 await encoder.commit(store.writer(target, headers))
                 committed = True
                 raw.clear()
+                body.gathered_bytes = GATHERED_WHERE_HELD_BYTES
         await encoder.end()
         etag = LogicalETag(body.md5)
         kind_of = {TYPE_HEADER: FULL_OBJECT} if body.checksums else {}

@@ -12,12 +12,14 @@ import xxhash
 from s4weights.codec.container import Trailer
 from s4weights.codec.errors import ChecksumMismatch
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.limits import MIB, READ_WINDOW_BYTES
+from s4weights.proxy.limits import MIB, READ_RUN_BYTES, READ_WINDOW_BYTES
 
 from .codec_pool import CodecPool
 from .fetch import stream
+from .frame_runs import frame_runs
 from .read_ahead import ReadAhead
 from .store import Store
+from .stored_runs import stored_runs
 from .types import LogicalObject
 
 # Beside the window: frames being decoded, those whose hash is behind, and what the socket has not taken.
@@ -45,10 +47,21 @@ async def _read_stored(store: Store, found: LogicalObject, first: int, length: i
     if first >= known_from:
         yield found.last_bytes[first - known_from : first - known_from + length]
         return
-    chunks = stream(store.upstream, found, first, length)
-    async with contextlib.aclosing(chunks):
-        async for chunk in chunks:
+    held_bytes = min(READ_WINDOW_BYTES + READ_RUN_BYTES, length)
+    # Where there is no memory for more, one range at a time as it comes: no body that passed through waits for it.
+    if length <= READ_RUN_BYTES or not store.reads.try_acquire(held_bytes):
+        chunks = stream(store.upstream, found, first, length)
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+        return
+    ahead = ReadAhead(store.reads, stored_runs(store.upstream, found, first, length))
+    try:
+        async for chunk in ahead.bodies():
             yield chunk
+    finally:
+        await ahead.close()
+        store.reads.release(held_bytes)
 
 
 async def _read_container(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
@@ -73,7 +86,7 @@ async def _read_frames(
     assert found.tail is not None
     assert found.tail.index is not None
     spans = found.tail.index.spans(first, end - first)
-    ahead = ReadAhead(store, found, spans)
+    ahead = ReadAhead(store.reads, frame_runs(store, found, spans))
     position = spans[0].start
     try:
         async for body in ahead.bodies():

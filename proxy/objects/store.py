@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from s4weights.codec.types import Kind
 from s4weights.proxy.checksums.plan import COMPOSITE, ChecksumPlan
 from s4weights.proxy.config import Settings
+from s4weights.proxy.limits import BASES_OF_A_FRAME_BYTES
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.upstream.protocol import Headers, SentChecksum, Upstream
@@ -24,10 +25,11 @@ from .stored_writer import StoredWriter, hold_bytes
 class VerifiedBody(Protocol):
     """A client's body: its last chunk comes only after every length, hash and signature was right.
 
-    md5 (16 bytes) and checksums (by header name) are there after the end. announced: the headers of those checksums, with
-    the values that came before the body.
+    gathered_bytes: of a chunk, about; may be set. md5 (16 bytes) and checksums (by header name) are there after the end.
+    announced: the headers of those checksums, with the values that came before the body.
     """
 
+    gathered_bytes: int
     md5: bytes
     checksums: Mapping[str, str]
     announced: Mapping[str, str | None]
@@ -54,9 +56,10 @@ class Store:
 
     @property
     def write_hold_bytes(self) -> int:
-        """What one body being encoded holds at most: its writer, the probe's raw bytes, and frames in the pool."""
+        """What one body being encoded holds at most: its writer, the probe's raw bytes, frames in the pool, their bases."""
         frames_ahead = max(self.pool.frames_ahead, MAX_FRAMES_AHEAD)
-        return hold_bytes(self.settings.part_bytes) + _PROBE_BYTES + frames_ahead * _FRAME_AHEAD_BYTES
+        bases_bytes = self.pool.frames_ahead * BASES_OF_A_FRAME_BYTES if self.settings.deltas else 0
+        return hold_bytes(self.settings.part_bytes) + _PROBE_BYTES + frames_ahead * _FRAME_AHEAD_BYTES + bases_bytes
 
     def encodes(self, kind: Kind, headers: Headers) -> bool:
         """Whether a body of this kind goes through the codec; never one whose key (SSE-C) is the client's alone."""

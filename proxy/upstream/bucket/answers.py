@@ -32,4 +32,5 @@ def read_answer(
     except (KeyError, ValueError) as error:
         answer.close()
         raise UpstreamError(f"{what}: expected content-length, etag and last-modified, found {error}") from error
-    return ObjectBody(info, read_body(chunks, length, what, patience), length, answer.close)
+    body = read_body(chunks, length, what, patience, lambda: answer.content.total_bytes)
+    return ObjectBody(info, body, length, answer.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from s4weights.proxy.errors import UpstreamError
 
@@ -13,9 +13,11 @@ from .faults import translated
 
 
 async def read_body(
-    chunks: AsyncGenerator[bytes, None], length: int, what: str, patience: Patience
+    chunks: AsyncGenerator[bytes, None], length: int, what: str, patience: Patience, arrived: Callable[[], int]
 ) -> AsyncGenerator[bytes, None]:
     """Yield the length bytes of chunks. One that only trickles is given up; the reader's own time does not count.
+
+    arrived: bytes that came so far, taken or not.
 
     Raises: UpstreamError.
     """
@@ -23,11 +25,14 @@ async def read_body(
     try:
         with translated(what):
             while True:
-                began_s = time.monotonic()
-                left_s = 2 * patience.silence_s + seen / SLOWEST_BYTES_S - waited_s
-                async with asyncio.timeout(left_s):
+                if arrived() > seen:
                     chunk = await anext(chunks, b"")
-                waited_s += time.monotonic() - began_s
+                else:
+                    began_s = time.monotonic()
+                    left_s = 2 * patience.silence_s + seen / SLOWEST_BYTES_S - waited_s
+                    async with asyncio.timeout(left_s):
+                        chunk = await anext(chunks, b"")
+                    waited_s += time.monotonic() - began_s
                 if not chunk:
                     break
                 seen += len(chunk)

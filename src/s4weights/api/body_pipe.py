@@ -23,6 +23,7 @@ class BodyPipe:
     """A file object to write to, and a VerifiedBody (proxy/objects/store.py) to read."""
 
     def __init__(self) -> None:
+        self.gathered_bytes = _CHUNK_BYTES
         self.md5 = b""
         self.checksums: Mapping[str, str] = {}
         self.announced: Mapping[str, str | None] = {}

@@ -21,7 +21,7 @@ def opened(folder: Path, max_bytes: int | None) -> ContainerCache:
 def keep(cache: ContainerCache, content: Content, data: bytes, depth: int = 0) -> None:
     writing = cache.begin()
     assert writing is not None
-    writing.write(data)
+    writing.write([data])
     writing.keep(content, depth)
 
 
@@ -57,8 +57,8 @@ def test_what_is_written_can_be_read_before_the_end_and_goes_where_it_is_dropped
     cache = opened(tmp_path, 1000)
     writing = cache.begin()
     assert writing is not None
-    writing.write(b"abc")
-    writing.write(b"def")
+    writing.write([b"abc"])
+    writing.write([b"def"])
     assert writing.read(2, 3) == b"cde"
     assert writing.read(4, 3) is None
     writing.drop()
@@ -69,7 +69,7 @@ def test_a_container_past_half_the_cache_is_not_kept(tmp_path: Path) -> None:
     cache = opened(tmp_path, 100)
     writing = cache.begin()
     assert writing is not None
-    writing.write(b"x" * 51)
+    writing.write([b"x" * 51])
     assert writing.read(0, 1) is None
     writing.keep(ONE, 0)
     assert kept(cache, ONE) is None

@@ -312,6 +312,16 @@ async def test_if_none_match_may_name_an_etag(objects, checkpoint):
     assert await read_all(objects, "k") == checkpoint
 
 
+async def test_if_none_match_may_name_an_etag_of_a_body_that_passed_through(objects):
+    first = await objects.put(BUCKET, "k", body(b"as it came"), 10, {})
+    for refused in (f'"{first.etag}"', f'"other", "{first.etag}"', first.etag):
+        with pytest.raises(S3Error, match="PreconditionFailed"):
+            await objects.put(BUCKET, "k", body(b"another"), 7, {}, Conditions(if_none_match=refused))
+    assert await read_all(objects, "k") == b"as it came"
+    await objects.put(BUCKET, "k", body(b"another"), 7, {}, Conditions(if_none_match='"other"'))
+    assert await read_all(objects, "k") == b"another"
+
+
 async def test_a_delete_may_ask_for_size_and_time(objects, checkpoint):
     data = checkpoint[: 3 * MIB]
     await objects.put(BUCKET, "k", body(data), len(data), {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from s4weights.codec.errors import FormatError
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.metrics import Metrics
-from s4weights.proxy.objects import read_ahead
+from s4weights.proxy.objects import frame_runs, read, read_ahead, stored_runs
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import ByteRange, ObjectBody
@@ -82,7 +84,8 @@ async def settled() -> None:
 
 @pytest.fixture(autouse=True)
 def _small_runs(monkeypatch):
-    monkeypatch.setattr(read_ahead, "READ_RUN_BYTES", 2 * MIB)
+    for module in (frame_runs, read, read_ahead, stored_runs):
+        monkeypatch.setattr(module, "READ_RUN_BYTES", 2 * MIB)
     monkeypatch.setattr(read_ahead, "READ_WINDOW_BYTES", 6 * MIB)
     monkeypatch.setattr(read_ahead, "READ_WINDOW_MAX_BYTES", 12 * MIB)
 
@@ -231,3 +234,68 @@ async def test_a_damaged_frame_ends_the_read_before_it_and_leaves_nothing_behind
     assert 0 < len(got) < len(checkpoint)
     assert objects.store.reads.used_bytes == 0
     assert asyncio.all_tasks() == before
+
+
+@pytest.fixture
+async def noise(objects) -> bytes:
+    """A body that passes through, at `k`."""
+    data = os.urandom(SIZE + 5)
+    await objects.put(BUCKET, "k", body(data), len(data), {})
+    return data
+
+
+@pytest.mark.parametrize("first", [0, 1, 5 * MIB])
+async def test_a_body_that_passed_through_takes_several_ranges_too(objects, upstream, noise, first):
+    upstream.hold()
+    work = asyncio.create_task(read_all(objects, "k", first))
+    await settled()
+    while not work.done():
+        await upstream.let_through(*upstream.waiting()[-1:])
+    assert await work == noise[first:]
+    assert upstream.most_at_once >= 3
+    assert objects.store.reads.used_bytes == 0
+
+
+async def test_a_body_that_passed_through_waits_for_no_memory(objects, upstream, noise):
+    reads = objects.store.reads
+    async with reads.hold(reads.total_bytes):
+        upstream.hold()
+        work = asyncio.create_task(read_all(objects, "k"))
+        await until(lambda: len(upstream.begun) == 1)
+        await upstream.let_through(0)
+        assert await work == noise
+    assert upstream.most_at_once == 1
+
+
+@pytest.mark.parametrize("through", [0, 1, 2])
+async def test_a_client_that_leaves_a_body_that_passed_through_leaves_nothing_behind(objects, upstream, noise, through):
+    before = asyncio.all_tasks()
+    upstream.hold()
+    work = asyncio.create_task(reading(objects, bytearray()))
+    await until(lambda: len(upstream.begun) == 3)
+    await upstream.let_through(*upstream.waiting()[:through])
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    await settled()
+    assert (objects.store.reads.used_bytes, upstream.open_bodies) == (0, 0)
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_body_that_passed_through_and_is_replaced_meanwhile_is_not_given_whole(objects, upstream, noise):
+    found = await objects.resolve(BUCKET, "k")
+    upstream.hold()
+    got = bytearray()
+
+    async def take() -> None:
+        async for chunk in objects.read(found, 0, len(noise)):
+            got.extend(chunk)
+
+    work = asyncio.create_task(take())
+    await until(lambda: len(upstream.begun) == 3)
+    await objects.put(BUCKET, "k", body(os.urandom(SIZE)), SIZE, {})
+    while not work.done():
+        await upstream.let_through(*upstream.waiting())
+    with pytest.raises(S3Error, match="PreconditionFailed"):
+        await work
+    assert noise.startswith(got)
+    assert objects.store.reads.used_bytes == 0
