@@ -6,7 +6,7 @@ Source: docs/format.md, sections 2.2 and 5.6.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -42,8 +42,12 @@ def same_as_base(element: ElementType, predictor: Predictor, base: int) -> Encod
 
 def join_payload(head: bytes, coded: Sequence[CodedPlane]) -> bytes:
     """What a predictor needs, descriptors, planes."""
-    descriptors = (_DESCRIPTOR.pack(mode, bytes(3), len(stored)) for mode, stored in coded)
-    return b"".join([head, *descriptors, *(stored for _, stored in coded)])
+    return b"".join([head, join_descriptors((mode, len(stored)) for mode, stored in coded), *(one for _, one in coded)])
+
+
+def join_descriptors(planes: Iterable[tuple[Mode, int]]) -> bytes:
+    """Of modes and stored bytes."""
+    return b"".join(_DESCRIPTOR.pack(mode, bytes(3), length) for mode, length in planes)
 
 
 def read_planes(payload: Buffer, planes: int, at: int = 0) -> list[tuple[Mode, memoryview]]:

@@ -33,7 +33,7 @@ _SHIFT = tl.constexpr(13)
 def _sampled(place, stride):
     """Number of the element that stands at this place of the sample."""
     group = place // RUN
-    run = stride * group + (_SHIFT * group) % tl.maximum(stride, 1)
+    run = stride * group + (group * _SHIFT) % tl.maximum(stride, 1)
     return tl.where(stride == 0, place, run * RUN + place % RUN)
 
 

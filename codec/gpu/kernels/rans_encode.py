@@ -70,4 +70,4 @@ def rans_encode_kernel(table, chunks, FIELDS: tl.constexpr, CHUNKS: tl.constexpr
     tl.store(start, (states & 0xFFFF).to(tl.uint16), mask=kept)
     tl.store(start + 1, (states >> 16).to(tl.uint16), mask=kept)
     length = tl.load(row + 4, mask=there, other=0).to(tl.pointer_type(tl.int32))
-    tl.store(length, 4 * LANES + 2 * written, mask=there)
+    tl.store(length, 2 * written + 4 * LANES, mask=there)
