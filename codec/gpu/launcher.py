@@ -101,7 +101,13 @@ class Launcher:
         return torch.zeros(count, dtype=torch.int32, device=self.device)
 
     def launch(
-        self, kernel: Any, rows: Sequence[Row], tiles: Iterable[int] | None = None, *, warps: int | None = None, **how: Any
+        self,
+        kernel: Any,
+        rows: Sequence[Row],
+        tiles: Iterable[int] | None = None,
+        *,
+        warps: int | None = None,
+        **how: Any,
     ) -> None:
         """A program for each row of the table, and for each of so many tiles of it: the greatest of `tiles`.
 

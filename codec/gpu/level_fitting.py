@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -115,9 +115,9 @@ def _room_of(launcher: Launcher, job: Job, shape: _Shape, products: int, found_a
 
 def _launch(launcher: Launcher, width: int, rows: list[Row]) -> None:
     tiles = launcher.tiles
-    how = {"WIDTH": width, "ROWS": tiles.rows, "COLUMNS": tiles.columns}
+    how: dict[str, Any] = {"WIDTH": width, "ROWS": tiles.rows, "COLUMNS": tiles.columns}
     launcher.launch(row_sums_kernel, rows, (cdiv(row[8], tiles.rows) for row in rows), **how)
     launcher.launch(column_sums_kernel, rows, (cdiv(row[2], tiles.columns) for row in rows), **how)
-    fit = {"WIDTH": width, "ROWS": tiles.fit_rows, "COLUMNS": tiles.fit_columns}
+    fit: dict[str, Any] = {"WIDTH": width, "ROWS": tiles.fit_rows, "COLUMNS": tiles.fit_columns}
     launcher.launch(level_fit_kernel, rows, warps=tiles.fit_warps, **fit)
     launcher.launch(level_rows_kernel, rows, (cdiv(row[5], tiles.rows) for row in rows), **how)

@@ -230,7 +230,8 @@ def _codes(frequencies: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
     starts = np.cumsum(f, axis=1, dtype=np.uint64) - f
     # Of 1 one less, and of symbols that do not occur: what it makes of it is never used.
     multipliers = np.minimum((1 << 32) // np.maximum(f, 1), (1 << 32) - 1).astype(np.uint64)
-    return f | starts << np.uint64(16) | multipliers << np.uint64(32)
+    codes: npt.NDArray[np.uint64] = f | starts << np.uint64(16) | multipliers << np.uint64(32)
+    return codes
 
 
 def _table(frequencies: npt.NDArray[np.uint16]) -> bytes:

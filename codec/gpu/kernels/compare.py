@@ -21,6 +21,31 @@ MAX_PLACE = 1 << 30
 
 
 @triton.jit
+def _load(pointers, live, FULL: tl.constexpr):
+    """A mask that may end anywhere would keep loads from being wide."""
+    if FULL:
+        return tl.load(pointers)
+    else:
+        return tl.load(pointers, mask=live, other=0)
+
+
+@triton.jit
+def _differs(row, first, place, live, FULL: tl.constexpr, NARROWED: tl.constexpr, ALIGNED: tl.constexpr):
+    if NARROWED:
+        left = tl.multiple_of((tl.load(row) + 2 * first).to(tl.pointer_type(tl.uint16)), 16) + place
+        right = tl.multiple_of((tl.load(row + 1) + 4 * first).to(tl.pointer_type(tl.uint32)), 16) + place
+        narrowed = narrow(_load(right, live, FULL))
+        return live & (_load(left, live, FULL).to(tl.uint32) != narrowed)
+    else:
+        left = (tl.load(row) + first).to(tl.pointer_type(tl.uint8))
+        right = (tl.load(row + 1) + first).to(tl.pointer_type(tl.uint8))
+        if ALIGNED:
+            left = tl.multiple_of(left, 16)
+            right = tl.multiple_of(right, 16)
+        return live & (_load(left + place, live, FULL) != _load(right + place, live, FULL))
+
+
+@triton.jit
 def compare_kernel(table, FIELDS: tl.constexpr, NARROWED: tl.constexpr, ALIGNED: tl.constexpr, TILE: tl.constexpr):
     """NARROWED: left is bf16, right fp32. Grid: rows of the table, tiles."""
     row = table + tl.program_id(0).to(tl.int64) * FIELDS
@@ -28,21 +53,11 @@ def compare_kernel(table, FIELDS: tl.constexpr, NARROWED: tl.constexpr, ALIGNED:
     first = tl.program_id(1).to(tl.int64) * TILE
     if first >= count:
         return
-    place = first + tl.arange(0, TILE)
-    live = place < count
-    if NARROWED:
-        left = tl.load(tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.uint16)), 16) + place, mask=live, other=0)
-        right = tl.load(tl.multiple_of(tl.load(row + 1).to(tl.pointer_type(tl.uint32)), 16) + place, mask=live, other=0)
-        differs = live & (left.to(tl.uint32) != narrow(right))
+    place = tl.arange(0, TILE)
+    if first + TILE <= count:
+        differs = _differs(row, first, place, place < TILE, True, NARROWED, ALIGNED)
     else:
-        from_left = tl.load(row).to(tl.pointer_type(tl.uint8))
-        from_right = tl.load(row + 1).to(tl.pointer_type(tl.uint8))
-        if ALIGNED:
-            from_left = tl.multiple_of(from_left, 16)
-            from_right = tl.multiple_of(from_right, 16)
-        left = tl.load(from_left + place, mask=live, other=0)
-        right = tl.load(from_right + place, mask=live, other=0)
-        differs = live & (left != right)
+        differs = _differs(row, first, place, place < count - first, False, NARROWED, ALIGNED)
     if tl.max(differs.to(tl.int32), 0) > 0:
         # Every tile that finds one writes the same.
         tl.store(tl.load(row + 3).to(tl.pointer_type(tl.int32)), 1)

@@ -64,14 +64,14 @@ def pack_kernel(table, FIELDS: tl.constexpr, TILE: tl.constexpr):
                 tl.store(stored + octet, packed.to(tl.uint8), mask=octet < octets)
                 stored += octets
     else:
-        octet = first // 2 + tl.arange(0, TILE // 2)
-        octets = (count + 63) // 64 * 32
-        low = octet // 32 * 64 + octet % 32
+        # The names differ from those above: one name is one shape.
+        pair = first // 2 + tl.arange(0, TILE // 2)
+        low = pair // 32 * 64 + pair % 32
         high = low + 32
         low_code = (tl.load(symbols + low, mask=low < count, other=0).to(tl.int32) - value) & 15
         high_code = (tl.load(symbols + high, mask=high < count, other=0).to(tl.int32) - value) & 15
-        packed = tl.where(low < count, low_code, 0) | tl.where(high < count, high_code, 0) << 4
-        tl.store(stored + octet, packed.to(tl.uint8), mask=octet < octets)
+        pairs = tl.where(low < count, low_code, 0) | tl.where(high < count, high_code, 0) << 4
+        tl.store(stored + pair, pairs.to(tl.uint8), mask=pair < (count + 63) // 64 * 32)
 
 
 @triton.jit
@@ -97,6 +97,6 @@ def unpack_kernel(table, FIELDS: tl.constexpr, TILE: tl.constexpr):
                 stored += (count + 7) // 8
         tl.store(symbols + place, symbol.to(tl.uint8), mask=live)
     else:
-        octet = tl.load(stored + place // 64 * 32 + place % 32, mask=live, other=0).to(tl.int32)
-        code = tl.where(place % 64 < 32, octet & 15, octet >> 4)
+        pair = tl.load(stored + place // 64 * 32 + place % 32, mask=live, other=0).to(tl.int32)
+        code = tl.where(place % 64 < 32, pair & 15, pair >> 4)
         tl.store(symbols + place, (value + code).to(tl.uint8), mask=live)

@@ -18,10 +18,13 @@ def histogram_kernel(table, FIELDS: tl.constexpr, TILE: tl.constexpr):
     first = tl.program_id(1) * TILE
     if first >= count:
         return
+    plane = tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.uint8)), 16)
     place = first + tl.arange(0, TILE)
-    live = place < count
-    octets = tl.load(tl.multiple_of(tl.load(row).to(tl.pointer_type(tl.uint8)), 16) + place, mask=live, other=0)
-    # Of bytes it would count with the sign.
-    found = tl.histogram(octets.to(tl.int32), 256, mask=live)
+    # Of bytes it would count with the sign. Whole tiles have no mask: it would keep loads from being wide.
+    if first + TILE <= count:
+        found = tl.histogram(tl.load(plane + place).to(tl.int32), 256)
+    else:
+        live = place < count
+        found = tl.histogram(tl.load(plane + place, mask=live, other=0).to(tl.int32), 256, mask=live)
     counts = tl.load(row + 2).to(tl.pointer_type(tl.int32)) + tl.arange(0, 256)
     tl.atomic_add(counts, found, mask=found > 0)

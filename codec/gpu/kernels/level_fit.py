@@ -159,7 +159,7 @@ def level_fit_kernel(table, FIELDS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.
     varied = tl.load(row + 10).to(tl.pointer_type(tl.int32))
     column_sums = tl.load(row + 11).to(tl.pointer_type(tl.int32))
     least_spread = 1 << (2 * octave - 2)
-    some, _, some_spread = _look(sums, varied, column_sums, seen, columns, 4, ROWS, COLUMNS)
+    some, _some_total, some_spread = _look(sums, varied, column_sums, seen, columns, 4, ROWS, COLUMNS)
     if (some >= _FEWEST_ROWS) & (some_spread < least_spread):
         return
     v, total, spread = _look(sums, varied, column_sums + columns, seen, columns, 1, ROWS, COLUMNS)

@@ -38,22 +38,106 @@ def _sampled(place, stride):
 
 
 @triton.jit
-def _load_words(at, index, live, WIDTH: tl.constexpr):
+def _words_at(at, WIDTH: tl.constexpr):
+    """Address to pointer."""
     if WIDTH == 1:
-        words = tl.load(tl.multiple_of(at.to(tl.pointer_type(tl.uint8)), 16) + index, mask=live, other=0)
-        return words.to(tl.uint32)
+        return tl.multiple_of(at.to(tl.pointer_type(tl.uint8)), 16)
     elif WIDTH == 2:
-        words = tl.load(tl.multiple_of(at.to(tl.pointer_type(tl.uint16)), 16) + index, mask=live, other=0)
-        return words.to(tl.uint32)
+        return tl.multiple_of(at.to(tl.pointer_type(tl.uint16)), 16)
     elif WIDTH == 4:
-        return tl.load(tl.multiple_of(at.to(tl.pointer_type(tl.uint32)), 16) + index, mask=live, other=0)
+        return tl.multiple_of(at.to(tl.pointer_type(tl.uint32)), 16)
     else:
-        return tl.load(tl.multiple_of(at.to(tl.pointer_type(tl.uint64)), 16) + index, mask=live, other=0)
+        return tl.multiple_of(at.to(tl.pointer_type(tl.uint64)), 16)
+
+
+@triton.jit
+def _load(pointers, live, FULL: tl.constexpr):
+    """FULL: all are live. A mask that may end anywhere would keep loads from being wide."""
+    if FULL:
+        return tl.load(pointers)
+    else:
+        return tl.load(pointers, mask=live, other=0)
+
+
+@triton.jit
+def _store(pointers, values, live, FULL: tl.constexpr):
+    if FULL:
+        tl.store(pointers, values)
+    else:
+        tl.store(pointers, values, mask=live)
+
+
+@triton.jit
+def _load_words(at, index, live, FULL: tl.constexpr, WIDTH: tl.constexpr):
+    words = _load(_words_at(at, WIDTH) + index, live, FULL)
+    if WIDTH < 4:
+        words = words.to(tl.uint32)
+    return words
+
+
+@triton.jit
+def _from_levels(row, index, live, octave, PREDICTOR: tl.constexpr, TILE: tl.constexpr):
+    """P, before it is taken mod 65536."""
+    base = tl.load(row + 13).to(tl.int32)
+    if PREDICTOR == BASE_ONLY:
+        return tl.zeros([TILE], tl.int32) + base
+    else:
+        return predicted(
+            index,
+            live,
+            tl.load(row + 8).to(tl.pointer_type(tl.int8)),
+            tl.load(row + 9).to(tl.pointer_type(tl.int8)),
+            tl.load(row + 10).to(tl.int32),
+            tl.load(row + 11).to(tl.int32),
+            tl.load(row + 12).to(tl.int32),
+            base,
+            tl.load(row + 14).to(tl.int32),
+            octave,
+        )
+
+
+@triton.jit
+def _split_tile(
+    row,
+    place,
+    live,
+    FULL: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BASE_WIDTH: tl.constexpr,
+    PREDICTOR: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    octave = tl.load(row + 7).to(tl.int32)
+    rotation = tl.load(row + 6).to(tl.int32)
+    stride = tl.load(row + 3).to(tl.int32)
+    if FULL:
+        index = place
+    else:
+        index = _sampled(place, stride)
+    x = _load_words(tl.load(row), index, live, FULL, WIDTH)
+    if PREDICTOR == LEVELS or PREDICTOR == BASE_ONLY:
+        p = _from_levels(row, index, live, octave, PREDICTOR, TILE)
+        x = rotate(add_to_top(rotate(x, 1, WIDTH), 0 - p, WIDTH), rotation - 1, WIDTH)
+    else:
+        if PREDICTOR != NONE:
+            b = _load_words(tl.load(row + 1), index, live, FULL, BASE_WIDTH)
+            x = subtract(x, b, octave != 0, PREDICTOR, WIDTH)
+        x = rotate(x, rotation, WIDTH)
+    planes = tl.load(row + 4)
+    plane_stride = tl.load(row + 5)
+    for k in tl.static_range(WIDTH):
+        plane = _words_at(planes + k * plane_stride, 1)
+        _store(plane + place, (x >> (8 * k)).to(tl.uint8), live, FULL)
 
 
 @triton.jit
 def split_kernel(
-    table, FIELDS: tl.constexpr, WIDTH: tl.constexpr, BASE_WIDTH: tl.constexpr, PREDICTOR: tl.constexpr, TILE: tl.constexpr
+    table,
+    FIELDS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BASE_WIDTH: tl.constexpr,
+    PREDICTOR: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     """Planes of all elements, or of a sample's. Grid: rows of the table, tiles."""
     row = table + tl.program_id(0).to(tl.int64) * FIELDS
@@ -61,40 +145,56 @@ def split_kernel(
     first = tl.program_id(1) * TILE
     if first >= count:
         return
+    place = first + tl.arange(0, TILE)
+    if (first + TILE <= count) & (tl.load(row + 3) == 0):
+        _split_tile(row, place, place < count, True, WIDTH, BASE_WIDTH, PREDICTOR, TILE)
+    else:
+        _split_tile(row, place, place < count, False, WIDTH, BASE_WIDTH, PREDICTOR, TILE)
+
+
+@triton.jit
+def _join_tile(
+    row,
+    index,
+    live,
+    FULL: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BASE_WIDTH: tl.constexpr,
+    PREDICTOR: tl.constexpr,
+    TILE: tl.constexpr,
+):
     octave = tl.load(row + 7).to(tl.int32)
     rotation = tl.load(row + 6).to(tl.int32)
-    place = first + tl.arange(0, TILE)
-    live = place < count
-    index = _sampled(place, tl.load(row + 3).to(tl.int32))
-    x = _load_words(tl.load(row), index, live, WIDTH)
-    if PREDICTOR == LEVELS or PREDICTOR == BASE_ONLY:
-        level_base = tl.load(row + 13).to(tl.int32)
-        if PREDICTOR == BASE_ONLY:
-            p = tl.zeros([TILE], tl.int32) + level_base
-        else:
-            rows = tl.load(row + 8).to(tl.pointer_type(tl.int8))
-            columns = tl.load(row + 9).to(tl.pointer_type(tl.int8))
-            row_count = tl.load(row + 10).to(tl.int32)
-            column_count = tl.load(row + 11).to(tl.int32)
-            column = tl.load(row + 12).to(tl.int32)
-            products = tl.load(row + 14).to(tl.int32)
-            p = predicted(
-                index, live, rows, columns, row_count, column_count, column, level_base, products, octave
-            )
-        x = rotate(add_to_top(rotate(x, 1, WIDTH), 0 - p, WIDTH), rotation - 1, WIDTH)
+    planes = tl.load(row + 4)
+    plane_stride = tl.load(row + 5)
+    if WIDTH == 8:
+        x = tl.zeros([TILE], tl.uint64)
     else:
-        if PREDICTOR != NONE:
-            x = subtract(x, _load_words(tl.load(row + 1), index, live, BASE_WIDTH), octave != 0, PREDICTOR, WIDTH)
-        x = rotate(x, rotation, WIDTH)
-    planes = tl.multiple_of(tl.load(row + 4).to(tl.pointer_type(tl.uint8)), 16)
-    plane_stride = tl.multiple_of(tl.load(row + 5), 16)
+        x = tl.zeros([TILE], tl.uint32)
     for k in tl.static_range(WIDTH):
-        tl.store(planes + k * plane_stride + place, (x >> (8 * k)).to(tl.uint8), mask=live)
+        octets = _load(_words_at(planes + k * plane_stride, 1) + index, live, FULL)
+        x |= octets.to(x.dtype) << (8 * k)
+    if PREDICTOR == LEVELS or PREDICTOR == BASE_ONLY:
+        p = _from_levels(row, index, live, octave, PREDICTOR, TILE)
+        turned = rotate(x, (8 * WIDTH - (rotation - 1)) & (8 * WIDTH - 1), WIDTH)
+        x = rotate(add_to_top(turned, p, WIDTH), 8 * WIDTH - 1, WIDTH)
+    else:
+        x = rotate(x, (8 * WIDTH - rotation) & (8 * WIDTH - 1), WIDTH)
+        if PREDICTOR != NONE:
+            b = _load_words(tl.load(row + 1), index, live, FULL, BASE_WIDTH)
+            x = add(x, b, octave != 0, PREDICTOR, WIDTH)
+    pointers = _words_at(tl.load(row), WIDTH) + index
+    _store(pointers, x.to(pointers.dtype.element_ty), live, FULL)
 
 
 @triton.jit
 def join_kernel(
-    table, FIELDS: tl.constexpr, WIDTH: tl.constexpr, BASE_WIDTH: tl.constexpr, PREDICTOR: tl.constexpr, TILE: tl.constexpr
+    table,
+    FIELDS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BASE_WIDTH: tl.constexpr,
+    PREDICTOR: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     """The exact inverse of split_kernel, of all elements. Grid: rows of the table, tiles."""
     row = table + tl.program_id(0).to(tl.int64) * FIELDS
@@ -102,45 +202,8 @@ def join_kernel(
     first = tl.program_id(1) * TILE
     if first >= count:
         return
-    octave = tl.load(row + 7).to(tl.int32)
-    rotation = tl.load(row + 6).to(tl.int32)
     index = first + tl.arange(0, TILE)
-    live = index < count
-    planes = tl.multiple_of(tl.load(row + 4).to(tl.pointer_type(tl.uint8)), 16)
-    plane_stride = tl.multiple_of(tl.load(row + 5), 16)
-    if WIDTH == 8:
-        x = tl.zeros([TILE], tl.uint64)
+    if first + TILE <= count:
+        _join_tile(row, index, index < count, True, WIDTH, BASE_WIDTH, PREDICTOR, TILE)
     else:
-        x = tl.zeros([TILE], tl.uint32)
-    for k in tl.static_range(WIDTH):
-        octets = tl.load(planes + k * plane_stride + index, mask=live, other=0)
-        x |= octets.to(x.dtype) << (8 * k)
-    if PREDICTOR == LEVELS or PREDICTOR == BASE_ONLY:
-        level_base = tl.load(row + 13).to(tl.int32)
-        if PREDICTOR == BASE_ONLY:
-            p = tl.zeros([TILE], tl.int32) + level_base
-        else:
-            rows = tl.load(row + 8).to(tl.pointer_type(tl.int8))
-            columns = tl.load(row + 9).to(tl.pointer_type(tl.int8))
-            row_count = tl.load(row + 10).to(tl.int32)
-            column_count = tl.load(row + 11).to(tl.int32)
-            column = tl.load(row + 12).to(tl.int32)
-            products = tl.load(row + 14).to(tl.int32)
-            p = predicted(
-                index, live, rows, columns, row_count, column_count, column, level_base, products, octave
-            )
-        turned = rotate(x, 8 * WIDTH - (rotation - 1) & (8 * WIDTH - 1), WIDTH)
-        x = rotate(add_to_top(turned, p, WIDTH), 8 * WIDTH - 1, WIDTH)
-    else:
-        x = rotate(x, 8 * WIDTH - rotation & (8 * WIDTH - 1), WIDTH)
-        if PREDICTOR != NONE:
-            x = add(x, _load_words(tl.load(row + 1), index, live, BASE_WIDTH), octave != 0, PREDICTOR, WIDTH)
-    at = tl.load(row)
-    if WIDTH == 1:
-        tl.store(tl.multiple_of(at.to(tl.pointer_type(tl.uint8)), 16) + index, x.to(tl.uint8), mask=live)
-    elif WIDTH == 2:
-        tl.store(tl.multiple_of(at.to(tl.pointer_type(tl.uint16)), 16) + index, x.to(tl.uint16), mask=live)
-    elif WIDTH == 4:
-        tl.store(tl.multiple_of(at.to(tl.pointer_type(tl.uint32)), 16) + index, x, mask=live)
-    else:
-        tl.store(tl.multiple_of(at.to(tl.pointer_type(tl.uint64)), 16) + index, x, mask=live)
+        _join_tile(row, index, index < count, False, WIDTH, BASE_WIDTH, PREDICTOR, TILE)
