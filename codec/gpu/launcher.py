@@ -55,21 +55,21 @@ ON_GPU: Final = Tiles(
     fit_rows=8,
     fit_columns=256,
 )
-# The interpreter's cost is by operation, not by element.
+# The interpreter's cost is by operation up to some thousand elements.
 INTERPRETED: Final = Tiles(
-    elements=1 << 18,
-    histogram=1 << 20,
-    compared=1 << 20,
-    places=1 << 15,
-    symbols=1 << 16,
-    exceptions=1 << 16,
-    words=1 << 14,
+    elements=1 << 13,
+    histogram=1 << 14,
+    compared=1 << 14,
+    places=1 << 14,
+    symbols=1 << 14,
+    exceptions=1 << 14,
+    words=1 << 11,
     chunks=64,
-    slots=4096,
+    slots=1024,
     rows=64,
-    columns=1024,
+    columns=256,
     fit_rows=64,
-    fit_columns=1024,
+    fit_columns=256,
 )
 
 
