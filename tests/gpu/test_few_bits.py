@@ -31,7 +31,9 @@ def cases():
             plane = plane_of(n, common, list(range(256)), 0.05 if i % 2 else 0, 10 * n + mask)
             yield Choice(Mode.BITS, 0, mask, value, 0, is_whole=True), plane, bits.Bits(mask, value)
         for first in (0, 120, 250):
-            plane = plane_of(n, [(first + s) & 255 for s in range(16)], list(range(256)), 0.05 if i % 2 else 0, n + first)
+            plane = plane_of(
+                n, [(first + s) & 255 for s in range(16)], list(range(256)), 0.05 if i % 2 else 0, n + first
+            )
             yield Choice(Mode.NIBBLES, 0, 0, 0, first, is_whole=True), plane, nibbles.Nibbles(first)
 
 
@@ -106,6 +108,8 @@ def test_a_constant_plane_is_filled(launcher, rooms):
     decoder = PlaneDecoder(launcher)
     source = rooms.holding(b"\x9c")
     for target in targets:
-        decoder.add(StoredPlane(Mode.CONSTANT, b"\x9c", source.data_ptr(), 1, target.data_ptr(), len(target), "plane 0"))
+        decoder.add(
+            StoredPlane(Mode.CONSTANT, b"\x9c", source.data_ptr(), 1, target.data_ptr(), len(target), "plane 0")
+        )
     decoder.run().check()
     assert all(bool((target == 0x9C).all()) for target in targets)

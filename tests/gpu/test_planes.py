@@ -19,7 +19,10 @@ from tests.gpu.planes import KINDS
 
 SIZES = (1, 15, 16, 17, 1023, 1024, 5000)
 WITH_BASE = [
-    (element, predictor) for element in TYPED for predictor in Predictor if predictor.needs_base and predictor.fits(element)
+    (element, predictor)
+    for element in TYPED
+    for predictor in Predictor
+    if predictor.needs_base and predictor.fits(element)
 ]
 
 
@@ -54,7 +57,9 @@ def both_ways(launcher, rooms, element, cases):
 def test_planes_of_every_type_and_rotation(launcher, rooms, element):
     layouts = list(Layout)[2:] if element.is_float else [Layout.PLANES]
     cases = [
-        (data := elements(element, n, n), Candidate(Predictor.NONE, layout), None, data) for n in SIZES for layout in layouts
+        (data := elements(element, n, n), Candidate(Predictor.NONE, layout), None, data)
+        for n in SIZES
+        for layout in layouts
     ]
     both_ways(launcher, rooms, element, cases)
 
@@ -64,7 +69,10 @@ def test_planes_from_a_base(launcher, rooms, element, predictor):
     candidate = Candidate(predictor, base_layout(element, predictor), base=0)
     cases = []
     for n in SIZES:
-        data, base = elements(element, n, n), np.random.default_rng(n + 1).bytes(predictor.base_kind.base_bytes(n * element.width))
+        data, base = (
+            elements(element, n, n),
+            np.random.default_rng(n + 1).bytes(predictor.base_kind.base_bytes(n * element.width)),
+        )
         # Near, equal, and far.
         if predictor is Predictor.DIFFERENCE and n > 100:
             base = data[: len(data) // 2] + base[len(data) // 2 :]
@@ -86,7 +94,12 @@ def test_planes_with_a_base_only(launcher, rooms, element):
 def test_planes_with_levels_and_products(launcher, rooms, device, element):
     rng = np.random.default_rng(5)
     cases = []
-    for n, columns, column, products, layout in ((1, 16, 15, 0, 2), (1000, 33, 7, 1, 3), (1024, 16, 0, 8, 4), (5000, 700, 650, 3, 5)):
+    for n, columns, column, products, layout in (
+        (1, 16, 15, 0, 2),
+        (1000, 33, 7, 1, 3),
+        (1024, 16, 0, 8, 4),
+        (5000, 700, 650, 3, 5),
+    ):
         rows = -(-(column + n) // columns)
         factors = [rng.integers(-128, 128, (1 + products, size)) for size in (rows, columns)]
         # Rows that nothing is predicted for.
