@@ -106,9 +106,8 @@ class Decoder:
             targets = list(accumulate((padded(n) for *_, n, _ in planes), initial=at))
             for (mode, start, length, n, where), target in zip(planes, targets, strict=False):
                 address = one.stored.payload.data_ptr() + start
-                stored = StoredPlane(mode, next(tables), address, length, room.data_ptr() + target, n, where)
-                with _named(one.number):
-                    decoder.add(stored)
+                where = f"{_of_batch(one.number)}: {where}"
+                decoder.add(StoredPlane(mode, next(tables), address, length, room.data_ptr() + target, n, where))
             at = targets[-1]
             level_planes = len(planes) - one.stored.planes
             candidate = _candidate(one, levels_head, [room[target:] for target in targets[:level_planes]])
@@ -148,7 +147,11 @@ class _named:  # noqa: N801 - reads as a statement
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, FormatError):
-            raise type(error)(f"frame {self._number} of the batch: {error}") from None
+            raise type(error)(f"{_of_batch(self._number)}: {error}") from None
+
+
+def _of_batch(number: int) -> str:
+    return f"frame {number} of the batch"
 
 
 def _check(frame: StoredFrame, to: torch.Tensor) -> None:
