@@ -64,7 +64,7 @@ def builds() -> Iterator[Build]:
         for base_width, predictor in kinds:
             how = {"WIDTH": width, "BASE_WIDTH": base_width, "PREDICTOR": predictor, "TILE": tiles.elements}
             for name, kernel in (("split", planes.split_kernel), ("join", planes.join_kernel)):
-                budget = 128 if predictor == 1 else 64
+                budget = 128 if predictor == 1 else 96 if width == 8 else 64
                 yield Build(f"{name} {width} {predictor}", kernel, len(planes.FIELDS), how, budget)
     yield Build("histogram", histogram.histogram_kernel, len(histogram.FIELDS), {"TILE": tiles.histogram}, 64)
     chunks = {"CHUNKS": tiles.chunks}
@@ -92,7 +92,7 @@ def builds() -> Iterator[Build]:
             yield Build(f"{name} {width}", kernel, len(levels.FIELDS), how, 128)
         how = {"WIDTH": width, "ROWS": tiles.fit_rows, "COLUMNS": tiles.fit_columns}
         yield Build(
-            f"level_fit {width}", level_fit.level_fit_kernel, len(levels.FIELDS), how, 128, warps=tiles.fit_warps
+            f"level_fit {width}", level_fit.level_fit_kernel, len(levels.FIELDS), how, 192, warps=tiles.fit_warps
         )
 
 

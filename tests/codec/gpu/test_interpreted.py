@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted(path.name for path in (ROOT / "tests/gpu").glob("test_*.py"))
-# Quick enough for every run, and touching every kernel.
-QUICK = ("test_rans.py", "test_quick.py", "test_pieces.py")
+# Quick enough for every run: rANS with its damage, and a batch with something of everything.
+QUICK = ("test_rans.py", "test_quick.py")
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is there for Linux on x86_64 only"
