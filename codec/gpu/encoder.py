@@ -1,7 +1,8 @@
 """Batches of frames to payloads, on the device. Source: docs/format.md, section 5.
 
-The host waits for the device a fixed number of times a batch, however many frames there are: for the samples' histograms (once,
-again where levels are tried, and again where they are moved), for whole histograms, for exceptions, and for the chunks' lengths.
+The host waits for the device a bounded number of times a batch, however many frames there are: for the samples' histograms
+(once, again where levels are tried, and again where they are moved), for whole histograms, for exceptions, and for the chunks'
+lengths; the last three once more where a plane is not what its sample promised.
 """
 
 from __future__ import annotations

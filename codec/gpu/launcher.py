@@ -39,7 +39,7 @@ class Tiles:
     warps: int = 4
 
 
-# A warp a chunk of rANS; 8 to 32 bytes a thread of what is streamed, so that registers do not limit how many programs an SM holds.
+# A warp a chunk of rANS; 8 to 32 bytes a thread of what is streamed: registers then do not limit how many programs an SM holds.
 ON_GPU: Final = Tiles(
     elements=1024,
     histogram=4096,

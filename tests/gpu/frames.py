@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+
 from s4weights.codec.engines import EncodedPayload, NativeEngine
 from s4weights.codec.gpu.interface import CodedBatch, DeviceBase, DeviceFrame, StoredFrame
 from s4weights.codec.types import NO_GRID, Base, BaseKind, ElementType, Grid, Layout, Level, Reference

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+
 from s4weights.codec.encode import Encoder
 from s4weights.codec.types import BaseKind, ElementType, Frame, Level
 from tests.gpu.frames import Case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from s4weights.codec.entropy import bits, nibbles
 from s4weights.codec.errors import FormatError
 from s4weights.codec.gpu.jobs import Choice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from s4weights.codec.engines import NativeEngine
 from s4weights.codec.prediction import narrow
 from s4weights.codec.types import BaseKind, ElementType, Grid, Layout, Level, Mode, Predictor

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+
 from s4weights.codec.engines import NativeEngine
 from s4weights.codec.errors import FormatError
 from s4weights.codec.gpu.interface import StoredFrame

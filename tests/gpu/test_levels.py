@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from s4weights.codec import levels
 from s4weights.codec.gpu.interface import DeviceFrame
 from s4weights.codec.gpu.jobs import Job

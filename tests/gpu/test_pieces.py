@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from s4weights.codec.engines.payload import _repeats
 from s4weights.codec.gpu.assembling import copy_pieces
 from s4weights.codec.gpu.comparing import Comparisons, Repeats

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from s4weights.codec import levels, prediction
 from s4weights.codec.engines.payload import base_layout
 from s4weights.codec.engines.plan import sample_index

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from s4weights.codec import _native
 from s4weights.codec.entropy import histogram, rans
 from s4weights.codec.errors import ChecksumMismatch, FormatError, Truncated
-from s4weights.codec.types import Mode
-from tests.gpu.conftest import INTERPRETED
-from tests.gpu.planes import KINDS, exponents, two_symbols
-
 from s4weights.codec.gpu.jobs import Choice
 from s4weights.codec.gpu.plane_coding import PlaneCoder, PlaneJob
 from s4weights.codec.gpu.plane_decoding import PlaneDecoder, StoredPlane
 from s4weights.codec.gpu.stored_planes import head_bytes
-from s4weights.codec.types import Level
+from s4weights.codec.types import Level, Mode
+from tests.gpu.conftest import INTERPRETED
+from tests.gpu.planes import KINDS, exponents, two_symbols
 
 RANS = Choice(Mode.RANS, 0, 0, 0, 0, is_whole=True)
 # Around a row of 32 lanes; more rows than one.
