@@ -42,8 +42,8 @@ class Tiles:
 # A warp a chunk of rANS; 8 to 32 bytes a thread of what is streamed: registers then do not limit how many programs an SM holds.
 ON_GPU: Final = Tiles(
     elements=1024,
-    histogram=4096,
-    compared=4096,
+    histogram=2048,
+    compared=2048,
     places=1024,
     symbols=2048,
     exceptions=1024,
