@@ -31,6 +31,17 @@ def decode_payload_into(payload: object, width: int, octave_bits: int, predictor
 def verify_payload(payload: object, width: int, octave_bits: int, predictor: int, layout: int, frame: object, base: object | None = None) -> bool:
     """Whether the payload decodes to just this frame."""
 
+def choose_modes(histograms: object, sizes: list[int], level: str, huffman: bool) -> list[tuple[int, int, int, int, int]]:
+    """
+    (mode, estimate, mask and value of bits, first of nibbles) of planes of so many bytes, each from the 256 counts (32 bits) of a sample or of all of it.
+    """
+
+def promise_rans(histograms: object) -> list[int]:
+    """What rANS promises for planes counted whole."""
+
+def normalise_histograms(histograms: object) -> bytes:
+    """256 frequencies (16 bits) for each histogram of at least two symbols."""
+
 def keep_freed_memory(bytes: int) -> bool:
     """
     For the whole process: give memory back to the system only beyond this, an arena. False where it cannot be set.

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bind_modes.hpp"
 #include "buffers.hpp"
 #include "core/crc32c.hpp"
 #include "core/payload.hpp"
@@ -27,6 +28,7 @@ using namespace nb::literals;
 namespace {
 
 using s4::Bytes;
+using s4::level_of;
 using s4::Output;
 using s4::Room;
 using s4::View;
@@ -82,13 +84,6 @@ std::string describe(const s4::PayloadFault& fault) {
 s4::Workspace& workspace() {
   thread_local const auto mine = std::make_unique<s4::Workspace>();
   return *mine;
-}
-
-s4::Level level_of(const std::string& name) {
-  if (name == "fast") return s4::Level::kFast;
-  if (name == "balanced") return s4::Level::kBalanced;
-  if (name == "small") return s4::Level::kSmall;
-  throw nb::value_error("level: expected fast, balanced or small");
 }
 
 void check_element(std::size_t width, std::size_t octave_bits, std::size_t bytes) {
@@ -338,6 +333,7 @@ NB_MODULE(_native, m) {
         "decode_payload into out, which is the whole frame. Its bytes are undefined after an error.");
   m.def("verify_payload", &verify_payload, "payload"_a, "width"_a, "octave_bits"_a, "predictor"_a, "layout"_a,
         "frame"_a, "base"_a = nb::none(), "Whether the payload decodes to just this frame.");
+  s4::bind_modes(m);
   m.def("keep_freed_memory", &keep_freed_memory, "bytes"_a,
         "For the whole process: give memory back to the system only beyond this, an arena. False where it cannot be "
         "set.");

@@ -13,7 +13,7 @@ from .interface import EncodedPayload
 from .payload import better_untyped, check_base, check_layout, decode_untyped, encode_untyped, raw_payload, read_planes
 
 # The first word of a kernel's message is its kind of fault.
-_FAULTS: Final[dict[str, type[FormatError]]] = {
+FAULTS: Final[dict[str, type[FormatError]]] = {
     "truncated": Truncated,
     "checksum": ChecksumMismatch,
     "limit": LimitExceeded,
@@ -79,7 +79,7 @@ class NativeEngine:
             kind, _, text = str(error).partition(": ")
             if kind == "mode":
                 text = _named(text, payload, predictor, planes)
-            raise _FAULTS.get(kind, FormatError)(text) from None
+            raise FAULTS.get(kind, FormatError)(text) from None
 
     def decodes_to(self, coded: EncodedPayload, data: Buffer, base: Buffer | None = None) -> bool:
         """See Engine."""

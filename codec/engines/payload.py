@@ -6,7 +6,7 @@ Source: docs/format.md, sections 2.2 and 5.6.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,8 @@ _REPEATED_WITHIN_BYTES: Final = 1 << 15
 
 _ZSTD_EFFORT: Final = {Level.FAST: 1, Level.BALANCED: 3, Level.SMALL: 12}
 
+_MODES: Final = frozenset(mode.value for mode in Mode)
+
 CodedPlane = tuple[Mode, Buffer]
 
 
@@ -42,8 +44,12 @@ def same_as_base(element: ElementType, predictor: Predictor, base: int) -> Encod
 
 def join_payload(head: bytes, coded: Sequence[CodedPlane]) -> bytes:
     """What a predictor needs, descriptors, planes."""
-    descriptors = (_DESCRIPTOR.pack(mode, bytes(3), len(stored)) for mode, stored in coded)
-    return b"".join([head, *descriptors, *(stored for _, stored in coded)])
+    return b"".join([head, join_descriptors((mode, len(stored)) for mode, stored in coded), *(one for _, one in coded)])
+
+
+def join_descriptors(planes: Iterable[tuple[Mode, int]]) -> bytes:
+    """Of modes and stored bytes."""
+    return b"".join(_DESCRIPTOR.pack(mode, bytes(3), length) for mode, length in planes)
 
 
 def read_planes(payload: Buffer, planes: int, at: int = 0) -> list[tuple[Mode, memoryview]]:
@@ -52,27 +58,37 @@ def read_planes(payload: Buffer, planes: int, at: int = 0) -> list[tuple[Mode, m
     Raises: Truncated, UnsupportedVersion, FormatError.
     """
     view = memoryview(payload)
+    found = read_descriptors(view, len(view), planes, at)
+    return [(mode, view[start : start + length]) for mode, start, length in found]
+
+
+def read_descriptors(head: Buffer, payload_bytes: int, planes: int, at: int = 0) -> list[tuple[Mode, int, int]]:
+    """Mode, first byte and length of every plane of a payload. head: at least its bytes up to the planes', or all there are.
+
+    Raises: as read_planes.
+    """
     first, at = at, at + planes * DESCRIPTOR_BYTES
-    if len(view) < at:
-        raise Truncated(f"payload: expected {planes} descriptors from byte {first}, found {len(view)} bytes")
+    if payload_bytes < at:
+        raise Truncated(f"payload: expected {planes} descriptors from byte {first}, found {payload_bytes} bytes")
     found = []
     for k in range(planes):
         where = first + k * DESCRIPTOR_BYTES
-        code, reserved, length = _DESCRIPTOR.unpack_from(view, where)
+        code, reserved, length = _DESCRIPTOR.unpack_from(head, where)
         if reserved != bytes(3):
             raise UnsupportedVersion(
                 f"descriptor {k} at payload byte {where}: expected zero bytes, found {reserved.hex()}"
             )
-        if code not in {mode.value for mode in Mode}:
+        if code not in _MODES:
             raise UnsupportedVersion(f"descriptor {k} at payload byte {where}: expected a known mode, found {code}")
-        if length > len(view) - at:
+        if length > payload_bytes - at:
             raise FormatError(
-                f"descriptor {k} at payload byte {where}: expected a plane of at most {len(view) - at} bytes, found {length}"
+                f"descriptor {k} at payload byte {where}: "
+                f"expected a plane of at most {payload_bytes - at} bytes, found {length}"
             )
-        found.append((Mode(code), view[at : at + length]))
+        found.append((Mode(code), at, length))
         at += length
-    if at != len(view):
-        raise FormatError(f"payload: expected planes that fill {len(view)} bytes, found {at}")
+    if at != payload_bytes:
+        raise FormatError(f"payload: expected planes that fill {payload_bytes} bytes, found {at}")
     return found
 
 
@@ -126,9 +142,14 @@ def _layouts(element: ElementType, predictor: Predictor) -> tuple[Layout, ...]:
 
 def check_base(predictor: Predictor, logical_bytes: int, base: Buffer | None) -> None:
     """Whether a base is there just where it is needed, and as long. Raises: FormatError."""
+    check_base_bytes(predictor, logical_bytes, len(base or b""))
+
+
+def check_base_bytes(predictor: Predictor, logical_bytes: int, found: int) -> None:
+    """The same, of a base of so many bytes; 0: none. Raises: FormatError."""
     expected = predictor.base_kind.base_bytes(logical_bytes) if predictor.needs_base else 0
-    if len(base or b"") != expected:
-        raise FormatError(f"payload: expected a base of {expected} bytes for {predictor!r}, found {len(base or b'')}")
+    if found != expected:
+        raise FormatError(f"payload: expected a base of {expected} bytes for {predictor!r}, found {found}")
 
 
 def encode_untyped(data: Buffer, level: Level, bases: Sequence[Base] = ()) -> EncodedPayload:

@@ -54,7 +54,7 @@ class Levels:
 
     def head(self) -> bytes:
         """What a payload starts with."""
-        return _HEAD.pack(self.grid.columns, self.grid.column, self.base, self.products, 0)
+        return Head(self.base, self.grid, self.products).pack()
 
     def planes(self) -> list[bytes]:
         """Rows and columns as they are coded."""
@@ -80,6 +80,10 @@ class Head:
     base: int
     grid: Grid
     products: int
+
+    def pack(self) -> bytes:
+        """What a payload starts with."""
+        return _HEAD.pack(self.grid.columns, self.grid.column, self.base, self.products, 0)
 
     def plane_sizes(self, n: int) -> list[int]:
         """Bytes of the planes of rows and columns; none without columns. n: elements of the frame."""
