@@ -20,6 +20,8 @@ UNITS: Final = {
     "Requests": "Count",
     "ServerErrors": "Count",
     "FramesFailed": "Count",
+    "DeviceFaults": "Count",
+    "DeviceOff": "Count",
     "LogicalBytes": "Bytes",
     "StoredBytes": "Bytes",
     "SpilledBytes": "Bytes",

@@ -14,12 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from s4weights.proxy.limits import LOOK_BYTES, LOOK_S
 
+_DEVICE_OFF: Final = "s4weights_device_off"
 _REQUESTS: Final = "s4weights_request_seconds_count"
 # CloudWatch's names for sums over all labels of counters.
 _COUNTERS: Final = {
     "s4weights_logical_bytes_written_total": "LogicalBytes",
     "s4weights_stored_bytes_written_total": "StoredBytes",
     "s4weights_frame_fallbacks_total": "FramesFailed",
+    "s4weights_device_faults_total": "DeviceFaults",
     "s4weights_spilled_bytes_total": "SpilledBytes",
 }
 COUNTED: Final = (*_COUNTERS.values(), "Requests", "ServerErrors")
@@ -29,7 +31,7 @@ COUNTED: Final = (*_COUNTERS.values(), "Requests", "ServerErrors")
 class Sample:
     """alive: something answers. ready: it serves S3, and its bucket answers. why: where it is not ready.
 
-    uptime_s: of the process, -1 where none answers. counters: since its start, by COUNTED. levels: in per cent.
+    uptime_s: of the process, -1 where none answers. counters: since its start, by COUNTED. levels: what is so now.
     """
 
     alive: bool = False
@@ -54,7 +56,8 @@ async def take_sample(health: str, state_dir: Path) -> Sample:
         status = json.loads(status_text)
         if status.get("memory_bytes"):
             levels["MemoryUsed"] = 100.0 * status["memory_used_bytes"] / status["memory_bytes"]
-        return Sample(True, ready == 200, why.strip(), float(status["uptime_s"]), _counters(metrics), levels)
+        counters, levels["DeviceOff"] = _counters(metrics)
+        return Sample(True, ready == 200, why.strip(), float(status["uptime_s"]), counters, levels)
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
         return Sample(levels=levels, why=f"{health}: {error or type(error).__name__}")
 
@@ -68,16 +71,19 @@ async def _page(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
         return answer.status, body.decode("utf-8")
 
 
-def _counters(text: str) -> dict[str, float]:
-    sums = dict.fromkeys(COUNTED, 0.0)
+def _counters(text: str) -> tuple[dict[str, float], float]:
+    """By COUNTED; and whether a device is switched off, 0 also where there is none."""
+    sums, device_off = dict.fromkeys(COUNTED, 0.0), 0.0
     for family in text_string_to_metric_families(text):
         for one in family.samples:
             if one.name in _COUNTERS:
                 sums[_COUNTERS[one.name]] += one.value
+            elif one.name == _DEVICE_OFF:
+                device_off = one.value
             elif one.name == _REQUESTS:
                 sums["Requests"] += one.value
                 sums["ServerErrors"] += one.value if _status(one.labels) >= 500 else 0.0
-    return sums
+    return sums, device_off
 
 
 def _status(labels: Mapping[str, Any]) -> int:
