@@ -15,9 +15,14 @@ LANES: Final = 32
 SCALE_BITS: Final = 12
 SCALE: Final = 1 << SCALE_BITS
 LOWEST: Final = 1 << 16
-CHUNK_SYMBOLS: Final = 1 << 16
+CHUNK_SYMBOLS: Final = 1 << 17
 STATES_BYTES: Final = 4 * LANES
 _PRESENT_BYTES: Final = 32
+
+
+def chunk_count(n: int) -> int:
+    """Chunks of a plane of n symbols."""
+    return -(-n // CHUNK_SYMBOLS)
 
 
 def normalise(counts: Counts) -> Counts:
@@ -38,7 +43,7 @@ def promise(sample: Sample) -> int:
     total = _log2_q8(sample.total)
     # A byte is 8 bits of 256 parts.
     parts = sum(count * (total - _log2_q8(count)) for count in sample.counts.tolist() if count)
-    tables = _PRESENT_BYTES + 2 * sample.symbols + sample.blocks * (4 + STATES_BYTES)
+    tables = table_bytes(sample.symbols) + chunk_count(sample.n) * (4 + STATES_BYTES)
     return sample.scale(parts) // 2048 + tables + sample.surplus_bytes
 
 
@@ -55,8 +60,7 @@ def encode(plane: Buffer) -> bytes:
     ]
     return b"".join(
         [
-            np.packbits(present, bitorder="little").tobytes(),
-            frequencies[present].astype("<u2").tobytes(),
+            write_table(frequencies),
             np.array([len(chunk) for chunk in chunks], dtype="<u4").tobytes(),
             *chunks,
         ]
@@ -65,8 +69,10 @@ def encode(plane: Buffer) -> bytes:
 
 def decode(stored: Buffer, n: int) -> bytes:
     """Decode exactly n symbols. Raises: FormatError."""
-    table, at = _read_table(stored)
-    count = -(-n // CHUNK_SYMBOLS)
+    present, frequencies, at = read_table(stored)
+    starts = np.cumsum(frequencies) - frequencies
+    slots = np.stack([np.repeat(column, frequencies) for column in (present, frequencies, starts)])
+    count = chunk_count(n)
     lengths = np.frombuffer(bytes(stored[at : at + 4 * count]), dtype="<u4").tolist() if count else []
     if len(stored) < at + 4 * count:
         raise Truncated(f"rANS plane: expected {count} chunk lengths, found {(len(stored) - at) // 4}")
@@ -79,12 +85,43 @@ def decode(stored: Buffer, n: int) -> bytes:
             )
         size = min(CHUNK_SYMBOLS, n - number * CHUNK_SYMBOLS)
         pieces.append(
-            _decode_chunk(bytes(stored[at : at + length]), size, table, f"rANS chunk {number} at plane byte {at}")
+            _decode_chunk(bytes(stored[at : at + length]), size, slots, f"rANS chunk {number} at plane byte {at}")
         )
         at += length
     if at != len(stored):
         raise FormatError(f"rANS plane: expected chunks that fill {len(stored)} bytes, found {at}")
     return b"".join(pieces)
+
+
+def table_bytes(symbols: int) -> int:
+    """Of the table of so many symbols that occur."""
+    return _PRESENT_BYTES + (3 * symbols + 1) // 2
+
+
+def write_table(frequencies: Counts) -> bytes:
+    """frequencies: 256."""
+    present = frequencies > 0
+    bits = frequencies[present][:, None] >> np.arange(SCALE_BITS) & 1
+    return np.packbits(present, bitorder="little").tobytes() + np.packbits(bits, bitorder="little").tobytes()
+
+
+def read_table(stored: Buffer) -> tuple[Counts, Counts, int]:
+    """The symbols that occur, ascending; their frequencies; the bytes read. Raises: Truncated, FormatError."""
+    if len(stored) < _PRESENT_BYTES:
+        raise Truncated(f"rANS table: expected {_PRESENT_BYTES} bytes, found {len(stored)}")
+    octets = np.frombuffer(stored, dtype=np.uint8)
+    present = np.flatnonzero(np.unpackbits(octets[:_PRESENT_BYTES], bitorder="little"))
+    at = table_bytes(len(present))
+    if len(stored) < at:
+        raise Truncated(f"rANS table: expected {at} bytes, found {len(stored)}")
+    bits = np.unpackbits(octets[_PRESENT_BYTES:at], bitorder="little", count=SCALE_BITS * len(present))
+    frequencies = bits.reshape(-1, SCALE_BITS) @ (np.int64(1) << np.arange(SCALE_BITS))
+    if len(present) < 2 or not frequencies.all() or int(frequencies.sum()) != SCALE:
+        raise FormatError(
+            f"rANS table: expected frequencies of at least two symbols that sum to {SCALE}, "
+            f"found {len(present)} that sum to {int(frequencies.sum())}"
+        )
+    return present, frequencies, at
 
 
 def _log2_q8(x: int) -> int:
@@ -112,31 +149,13 @@ def _encode_chunk(symbols: npt.NDArray[np.uint8], frequencies: Counts) -> bytes:
     return states.astype("<u4").tobytes() + tail
 
 
-def _read_table(stored: Buffer) -> tuple[npt.NDArray[np.int64], int]:
-    """The symbol, frequency and start of every slot, as rows; and the bytes read."""
-    if len(stored) < _PRESENT_BYTES:
-        raise Truncated(f"rANS table: expected {_PRESENT_BYTES} bytes, found {len(stored)}")
-    octets = np.frombuffer(bytes(stored[:_PRESENT_BYTES]), dtype=np.uint8)
-    present = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
-    at = _PRESENT_BYTES + 2 * len(present)
-    if len(stored) < at:
-        raise Truncated(f"rANS table: expected {at} bytes, found {len(stored)}")
-    frequencies = np.frombuffer(bytes(stored[_PRESENT_BYTES:at]), dtype="<u2").astype(np.int64)
-    if len(present) < 2 or not frequencies.all() or int(frequencies.sum()) != SCALE:
-        raise FormatError(
-            f"rANS table: expected frequencies of at least two symbols that sum to {SCALE}, "
-            f"found {len(present)} that sum to {int(frequencies.sum())}"
-        )
-    starts = np.cumsum(frequencies) - frequencies
-    return np.stack([np.repeat(column, frequencies) for column in (present, frequencies, starts)]), at
-
-
-def _decode_chunk(chunk: bytes, n: int, table: npt.NDArray[np.int64], where: str) -> bytes:
+def _decode_chunk(chunk: bytes, n: int, slots: npt.NDArray[np.int64], where: str) -> bytes:
+    """slots: symbol, frequency and start of each, as rows."""
     states = np.frombuffer(chunk[:STATES_BYTES], dtype="<u4").astype(np.int64)
     if (states < LOWEST).any():
         raise FormatError(f"{where}: expected states of at least {LOWEST}, found {int(states.min())}")
     words = np.frombuffer(chunk[STATES_BYTES:], dtype="<u2").astype(np.int64)
-    symbol_of, frequency_of, start_of = table
+    symbol_of, frequency_of, start_of = slots
     symbols = np.empty(n, dtype=np.uint8)
     at = 0
     for row in range(0, n, LANES):

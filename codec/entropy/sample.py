@@ -46,7 +46,7 @@ class Sample:
 
     @property
     def blocks(self) -> int:
-        """Blocks, or rANS chunks, of the whole plane."""
+        """Blocks of the whole plane."""
         return block_count(self.n)
 
     def scale(self, amount: int) -> int:

@@ -16,6 +16,7 @@ import torch
 
 from .. import _native
 from ..entropy.blocks import BLOCK_SYMBOLS, block_count
+from ..entropy.rans import CHUNK_SYMBOLS, write_table
 from ..types import Level, Mode
 from .jobs import Choice
 from .kernels.exceptions import gather_exceptions_kernel
@@ -55,9 +56,16 @@ class PlaneJob:
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
-        """Address and symbols of each block, or chunk."""
-        sizes = (min(BLOCK_SYMBOLS, self.n - at) for at in range(0, self.n, BLOCK_SYMBOLS))
-        return [(self.address + i * BLOCK_SYMBOLS, size) for i, size in enumerate(sizes)]
+        """Address and symbols of each block."""
+        return self._cut(BLOCK_SYMBOLS)
+
+    @property
+    def chunks(self) -> list[tuple[int, int]]:
+        """The same, of each chunk of rANS."""
+        return self._cut(CHUNK_SYMBOLS)
+
+    def _cut(self, symbols: int) -> list[tuple[int, int]]:
+        return [(self.address + at, min(symbols, self.n - at)) for at in range(0, self.n, symbols)]
 
     @property
     def is_few_bits(self) -> bool:
@@ -162,7 +170,7 @@ class PlaneCoder:
         tables = np.stack([one.counts for one in many if one.counts is not None])
         frequencies = np.frombuffer(_native.normalise_histograms(tables), dtype=np.uint16).reshape(-1, 256)
         codes = self._keep(self._launcher.upload(_codes(frequencies)))
-        chunks = [(i, one, address, size) for i, one in enumerate(many) for address, size in one.blocks]
+        chunks = [(i, one, address, size) for i, one in enumerate(many) for address, size in one.chunks]
         ends = np.cumsum([padded(STATES_BYTES + 2 * size) for _, _, _, size in chunks]).tolist()
         room = self._keep(self._launcher.room(ends[-1]))
         lengths = self._launcher.zeros(len(chunks))
@@ -174,12 +182,12 @@ class PlaneCoder:
         found = download(lengths, np.uint32)
         at, failed = 0, []
         for i, one in enumerate(many):
-            here = slice(at, at + len(one.blocks))
+            here = slice(at, at + len(one.chunks))
             at = here.stop
             one.pieces = [
                 (row[3] - length, length) for row, length in zip(rows[here], found[here].tolist(), strict=True)
             ]
-            head = _table(frequencies[i]) + found[here].astype("<u4").tobytes()
+            head = write_table(frequencies[i].astype(np.int64)) + found[here].astype("<u4").tobytes()
             if not one.store(Mode.RANS, head, int(found[here].sum())):
                 failed.append(one)
         return failed
@@ -232,8 +240,3 @@ def _codes(frequencies: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
     multipliers = np.minimum((1 << 32) // np.maximum(f, 1), (1 << 32) - 1).astype(np.uint64)
     codes: npt.NDArray[np.uint64] = f | starts << np.uint64(16) | multipliers << np.uint64(32)
     return codes
-
-
-def _table(frequencies: npt.NDArray[np.uint16]) -> bytes:
-    present = frequencies > 0
-    return np.packbits(present, bitorder="little").tobytes() + frequencies[present].astype("<u2").tobytes()

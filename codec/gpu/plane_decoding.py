@@ -24,7 +24,7 @@ from .kernels.rans_decode import (
     rans_table_kernel,
 )
 from .launcher import Launcher, Row, cdiv, download
-from .stored_planes import block_sizes, read_blocks, read_chunks
+from .stored_planes import block_sizes, chunk_sizes, read_blocks, read_chunks
 
 _SLOTS: Final = 4096
 _FAULTS: Final[dict[int, tuple[type[FormatError], str]]] = {
@@ -102,7 +102,7 @@ class PlaneDecoder:
         table = len(self._shares)
         self._shares.append(found.shares)
         at = plane.target
-        for i, (start, length, size) in enumerate(zip(found.starts, found.lengths, block_sizes(plane.n), strict=True)):
+        for i, (start, length, size) in enumerate(zip(found.starts, found.lengths, chunk_sizes(plane.n), strict=True)):
             self._chunks.append((plane.address + start, length, table, at, size, f"{plane.where}: rANS chunk {i}"))
             at += size
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..entropy.blocks import BLOCK_SYMBOLS, block_count
-from ..entropy.rans import CHUNK_SYMBOLS, SCALE, STATES_BYTES
+from ..entropy.rans import CHUNK_SYMBOLS, STATES_BYTES, chunk_count, read_table, table_bytes
 from ..errors import FormatError, Truncated
 from ..types import Buffer, Mode
 from .launcher import cdiv
@@ -49,7 +49,7 @@ def head_bytes(mode: Mode, n: int, length: int) -> int:
         case Mode.CONSTANT:
             needed = 1
         case Mode.RANS:
-            needed = _PRESENT_BYTES + 2 * 256 + 4 * block_count(n)
+            needed = table_bytes(256) + 4 * chunk_count(n)
         case Mode.BITS | Mode.NIBBLES:
             needed = 2 + 2 * block_count(n)
         case Mode.RAW:
@@ -60,28 +60,23 @@ def head_bytes(mode: Mode, n: int, length: int) -> int:
 
 
 def block_sizes(n: int) -> list[int]:
-    """Symbols of every block, or chunk."""
+    """Symbols of every block."""
     return [min(BLOCK_SYMBOLS, n - at) for at in range(0, n, BLOCK_SYMBOLS)]
+
+
+def chunk_sizes(n: int) -> list[int]:
+    """Symbols of every chunk."""
+    return [min(CHUNK_SYMBOLS, n - at) for at in range(0, n, CHUNK_SYMBOLS)]
 
 
 def read_chunks(head: Buffer, n: int, length: int) -> Chunks:
     """head: as many bytes as head_bytes says. length: of the plane. Raises: Truncated, FormatError."""
-    if len(head) < _PRESENT_BYTES:
-        raise Truncated(f"rANS table: expected {_PRESENT_BYTES} bytes, found {len(head)}")
-    octets = np.frombuffer(head, dtype=np.uint8)
-    present = np.flatnonzero(np.unpackbits(octets[:_PRESENT_BYTES], bitorder="little"))
-    table_end = _PRESENT_BYTES + 2 * len(present)
-    count = cdiv(n, CHUNK_SYMBOLS)
+    present, frequencies, table_end = read_table(head)
+    count = chunk_count(n)
     at = table_end + 4 * count
     if len(head) < at:
         raise Truncated(f"rANS plane: expected a table and {count} chunk lengths to {at}, found {len(head)} bytes")
-    frequencies = octets[_PRESENT_BYTES:table_end].view("<u2").astype(np.uint32)
-    if len(present) < 2 or not frequencies.all() or int(frequencies.sum()) != SCALE:
-        raise FormatError(
-            f"rANS table: expected frequencies of at least two symbols that sum to {SCALE}, "
-            f"found {len(present)} that sum to {int(frequencies.sum())}"
-        )
-    lengths = octets[table_end:at].copy().view("<u4").astype(np.int64)
+    lengths = np.frombuffer(bytes(head[table_end:at]), dtype="<u4").astype(np.int64)
     ends = at + np.cumsum(lengths)
     if (lengths < STATES_BYTES).any() or (lengths % 2).any() or int(ends[-1]) != length:
         raise FormatError(

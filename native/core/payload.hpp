@@ -10,7 +10,7 @@
 namespace s4 {
 
 inline constexpr std::size_t kDescriptorBytes = 8;
-inline constexpr std::size_t kRoomBytes = kBlockSymbols + kSlack;
+inline constexpr std::size_t kRoomBytes = kChunkSymbols + kSlack;
 
 // What one thread needs to encode and decode: made once, used for every frame.
 struct Workspace {

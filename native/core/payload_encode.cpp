@@ -160,7 +160,8 @@ class PlanesPass {
 
   void split(std::size_t first, std::size_t m, PlanePointers& to) noexcept {
     for (std::size_t k = 0; k < input_.width; ++k) {
-      to[k] = code(k).mode == Mode::kRaw ? outs_[k] + first : workspace_.rooms[k].data();
+      const std::size_t within = code(k).mode == Mode::kRans ? first % kChunkSymbols : 0;
+      to[k] = code(k).mode == Mode::kRaw ? outs_[k] + first : workspace_.rooms[k].data() + within;
     }
     split_planes(layout_, input_.bytes.data() + first * input_.width, first, m, to);
   }
@@ -189,7 +190,7 @@ bool find_copy(const FrameInput& input, EncodedPayload& found) noexcept {
 
 std::size_t encode_bound_bytes(std::size_t frame_bytes, std::size_t width) noexcept {
   // Levels (an eighth of the elements at most) and descriptors; planes of known size; one plane of unknown size.
-  return frame_bytes + 2 * (frame_bytes / width) + 4096 + 4 * kBlockSymbols;
+  return frame_bytes + 2 * (frame_bytes / width) + 4096 + 2 * kChunkSymbols + 2 * kBlockSymbols;
 }
 
 EncodedPayload encode_payload(const FrameInput& input, std::span<std::uint8_t> out, Workspace& workspace) {

@@ -66,7 +66,7 @@ bool PlaneDecoder::fits(std::size_t bytes, std::size_t block) const noexcept {
 
 // Whether table, blocks and exceptions fill the stored bytes exactly.
 PlaneError PlaneDecoder::open_blocks(std::size_t parameters, std::size_t entry) noexcept {
-  const std::size_t blocks = count_blocks(n_);
+  const std::size_t blocks = mode_ == Mode::kRans ? count_chunks(n_) : count_blocks(n_);
   table_ = parameters;
   if ((stored_.size() - parameters) / entry < blocks) return PlaneError::kTruncated;
   at_ = parameters + blocks * entry;
@@ -81,6 +81,20 @@ PlaneError PlaneDecoder::open_blocks(std::size_t parameters, std::size_t entry) 
     if (mode_ != Mode::kRans && mode_ != Mode::kGDeflate) exceptions += load16(stored_.data() + where + entry - 2);
   }
   return stored_.size() - exceptions_ == 3 * exceptions ? PlaneError::kNone : PlaneError::kLengths;
+}
+
+// A block of rANS; block_ is the one behind it.
+PlaneError PlaneDecoder::next_of_chunk(std::span<std::uint8_t> symbols) noexcept {
+  if (block_ % kChunkBlocks == 1) {
+    const std::size_t bytes = load32(stored_.data() + table_);
+    if (const PlaneError error = open_rans_chunk(stored_.subspan(at_, bytes), chunk_); error != PlaneError::kNone) {
+      return error;
+    }
+    table_ += 4;
+    at_ += bytes;
+  }
+  if (const PlaneError error = decode_rans_rows(rans_, chunk_, symbols); error != PlaneError::kNone) return error;
+  return block_ % kChunkBlocks == 0 || block_ == count_blocks(n_) ? close_rans_chunk(chunk_) : PlaneError::kNone;
 }
 
 PlaneError PlaneDecoder::next(std::uint8_t* room, const std::uint8_t*& symbols) noexcept {
@@ -100,12 +114,7 @@ PlaneError PlaneDecoder::next(std::uint8_t* room, const std::uint8_t*& symbols) 
       if (!filled_) std::memset(room, stored_[0], m);
       filled_ = true;
       return error;
-    case Mode::kRans:
-      bytes = load32(entry);
-      table_ += 4;
-      error = decode_rans_block(rans_, stored_.subspan(at_, bytes), to);
-      at_ += bytes;
-      return error;
+    case Mode::kRans: return next_of_chunk(to);
     case Mode::kGDeflate:
       bytes = load32(entry);
       table_ += 4;

@@ -29,10 +29,12 @@ class PlaneDecoder {
   std::uint8_t nibble_first_ = 0;
   bool filled_ = false;  // a constant plane's room
   RansDecodeTable rans_;
+  RansChunk chunk_;
   HuffmanDecodeTable huffman_;
   GDeflateTables gdeflate_;
 
   PlaneError open_blocks(std::size_t parameters, std::size_t entry) noexcept;
+  PlaneError next_of_chunk(std::span<std::uint8_t> symbols) noexcept;
   bool fits(std::size_t bytes, std::size_t block) const noexcept;
   std::size_t entry_bytes(std::size_t entry, std::size_t block) const noexcept;
 };

@@ -3,11 +3,6 @@
 #include <cstring>
 
 namespace s4 {
-namespace {
-
-constexpr std::size_t kRansTable = kPresentBytes + 2 * 256;
-
-}  // namespace
 
 std::size_t PlaneEncoder::fixed_bytes(const PlaneCode& code, std::size_t n) noexcept {
   switch (code.mode) {
@@ -28,8 +23,8 @@ std::size_t PlaneEncoder::bound_bytes(const PlaneCode& code, std::size_t n) noex
   switch (code.mode) {
     case Mode::kRaw: return n;
     case Mode::kBits: return code.bits.mask == 0 ? 2 + 2 * blocks : fixed_bytes(code, n);
-    // It stops once it has n bytes: before the last block it has less.
-    case Mode::kRans: return kRansTable + 4 * blocks + n + rans_bound_bytes(kBlockSymbols);
+    // It stops once it has n bytes: before the last chunk it has less.
+    case Mode::kRans: return rans_table_bytes(256) + 4 * count_chunks(n) + n + rans_bound_bytes(kChunkSymbols);
     case Mode::kHuffman: return 2 + 128 + kHuffmanBlockEntry * blocks + n + huffman_bound_bytes(kBlockSymbols);
     default: return 1 + 2 * blocks + n + 32;
   }
@@ -70,7 +65,9 @@ void PlaneEncoder::begin(const PlaneCode& code, std::size_t n, const Counts& cou
       normalise(counts, n, frequencies);
       make_rans_encode_table(frequencies, rans_);
       table_ = out + write_rans_table(frequencies, out);
-      at_ = table_ + 4 * blocks;
+      at_ = table_ + 4 * count_chunks(n);
+      left_ = n;
+      waiting_ = 0;
       break;
     }
     default: at_ = out + n; break;
@@ -84,7 +81,11 @@ bool PlaneEncoder::add(std::span<const std::uint8_t> symbols) {
   switch (mode_) {
     case Mode::kConstant: out_[0] = symbols[0]; return true;
     case Mode::kRans: {
-      const std::size_t bytes = encode_rans_block(rans_, symbols, at_);
+      chunk_[waiting_++] = symbols;
+      left_ -= symbols.size();
+      if (waiting_ < kChunkBlocks && left_ != 0) return true;
+      const std::size_t bytes = encode_rans_chunk(rans_, std::span(chunk_).first(waiting_), at_);
+      waiting_ = 0;
       store32(table_, bytes);
       table_ += 4;
       at_ += bytes;

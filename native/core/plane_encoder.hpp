@@ -15,7 +15,8 @@ class PlaneEncoder {
 
   // counts: of the whole plane, for rANS. out: bound_bytes. A raw plane is written by somebody else.
   void begin(const PlaneCode& code, std::size_t n, const Counts& counts, std::uint8_t* out);
-  // False: the plane is not smaller in this mode, or its sample did not show what it holds.
+  // The next block; its symbols stay until kChunkBlocks are there. False: the plane is not smaller in this mode, or its
+  // sample did not show what it holds.
   bool add(std::span<const std::uint8_t> symbols);
   // Mode as stored.
   Mode mode() const noexcept { return mode_; }
@@ -35,6 +36,9 @@ class PlaneEncoder {
   std::uint8_t* table_ = nullptr;  // the next block's entry
   std::uint8_t* at_ = nullptr;     // where the next block goes
   RansEncodeTable rans_;
+  std::array<std::span<const std::uint8_t>, kChunkBlocks> chunk_;  // blocks of it that are there
+  std::size_t waiting_ = 0;                                        // how many
+  std::size_t left_ = 0;                                           // symbols that are still to come
   BlockExceptions block_exceptions_;
   std::vector<std::uint8_t> exceptions_;
 };

@@ -217,10 +217,10 @@ std::uint8_t* encode_rans_rows_avx2(const RansEncodeTable& table, const std::uin
   return encode_rows(look_up, rows, words, states);
 }
 
-PlaneError decode_rans_block_avx2(const RansDecodeTable& table, std::span<const std::uint8_t> stored,
-                                  std::span<std::uint8_t> symbols) noexcept {
-  RansChunk state;
-  if (const PlaneError error = open_chunk(stored, state); error != PlaneError::kNone) return error;
+PlaneError decode_rans_rows_avx2(const RansDecodeTable& table, RansChunk& chunk,
+                                 std::span<std::uint8_t> symbols) noexcept {
+  // A local copy, which stores through `symbols` cannot alias.
+  RansChunk state = chunk;
   auto* lanes = reinterpret_cast<__m256i*>(state.states.data());
   __m256i x0 = _mm256_loadu_si256(lanes);
   __m256i x1 = _mm256_loadu_si256(lanes + 1);
@@ -244,7 +244,8 @@ PlaneError decode_rans_block_avx2(const RansDecodeTable& table, std::span<const 
     const PlaneError error = decode_row(table, state, symbols.data() + start, count);
     if (error != PlaneError::kNone) return error;
   }
-  return close_chunk(state);
+  chunk = state;
+  return PlaneError::kNone;
 }
 
 }  // namespace s4

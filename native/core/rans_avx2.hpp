@@ -4,9 +4,9 @@
 
 namespace s4 {
 
-// The twin of decode_rans_block.
-PlaneError decode_rans_block_avx2(const RansDecodeTable& table, std::span<const std::uint8_t> stored,
-                                  std::span<std::uint8_t> symbols) noexcept;
+// The twin of decode_rans_rows.
+PlaneError decode_rans_rows_avx2(const RansDecodeTable& table, RansChunk& chunk,
+                                 std::span<std::uint8_t> symbols) noexcept;
 
 // Puts the words of whole rows in front of `words`, from the last row on; the twin of the loop in rans_encode.cpp.
 std::uint8_t* encode_rans_rows_avx2(const RansEncodeTable& table, const std::uint8_t* symbols, std::size_t rows,

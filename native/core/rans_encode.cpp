@@ -16,12 +16,11 @@ std::uint32_t quotient(std::uint64_t multiplier, std::uint32_t x) noexcept {
   return static_cast<std::uint32_t>(Wide{multiplier} * x >> 64);
 }
 
-// Words are put in front of `words`; returns the first one.
+// Goes on from the states that what follows ended with. Words are put in front of `words`; returns the first one.
 std::uint8_t* encode_words(const RansEncodeTable& table, std::span<const std::uint8_t> symbols, std::uint8_t* words,
                            std::array<std::uint32_t, kLanes>& states) noexcept {
   // A local copy: a store through `words` could alias the caller's array, and every state would be loaded again.
-  std::array<std::uint32_t, kLanes> lanes;
-  lanes.fill(kLowest);
+  std::array<std::uint32_t, kLanes> lanes = states;
   const std::size_t rows = (symbols.size() + kLanes - 1) / kLanes;
   const auto encode_row = [&](std::size_t row, std::size_t count) {
     const std::uint8_t* at = symbols.data() + row * kLanes;
@@ -83,21 +82,33 @@ void make_rans_encode_table(const Frequencies& frequencies, RansEncodeTable& tab
 std::size_t write_rans_table(const Frequencies& frequencies, std::uint8_t* out) noexcept {
   std::memset(out, 0, kPresentBytes);
   std::uint8_t* at = out + kPresentBytes;
+  std::size_t symbols = 0;
   for (std::size_t s = 0; s < 256; ++s) {
-    if (frequencies[s] == 0) continue;
+    const std::uint32_t f = frequencies[s];
+    if (f == 0) continue;
     out[s / 8] = static_cast<std::uint8_t>(out[s / 8] | 1U << s % 8);
-    store16(at, frequencies[s]);
-    at += 2;
+    // Two take three bytes.
+    if (symbols++ % 2 == 0) {
+      store16(at, f);
+      ++at;
+    } else {
+      store16(at, at[0] | f << 4);
+      at += 2;
+    }
   }
-  return static_cast<std::size_t>(at - out);
+  return rans_table_bytes(symbols);
 }
 
-std::size_t encode_rans_block(const RansEncodeTable& table, std::span<const std::uint8_t> symbols,
+std::size_t encode_rans_chunk(const RansEncodeTable& table, std::span<const std::span<const std::uint8_t>> blocks,
                               std::uint8_t* out) noexcept {
   // Words grow downwards from the end of the room; then they are moved behind the states.
-  std::uint8_t* end = out + rans_bound_bytes(symbols.size());
+  std::size_t symbols = 0;
+  for (const auto& block : blocks) symbols += block.size();
+  std::uint8_t* end = out + rans_bound_bytes(symbols);
   std::array<std::uint32_t, kLanes> states;
-  const std::uint8_t* words = encode_words(table, symbols, end, states);
+  states.fill(kLowest);
+  std::uint8_t* words = end;
+  for (std::size_t k = blocks.size(); k-- > 0;) words = encode_words(table, blocks[k], words, states);
   const auto words_bytes = static_cast<std::size_t>(end - words);
   std::memcpy(out, states.data(), kStatesBytes);
   std::memmove(out + kStatesBytes, words, words_bytes);

@@ -77,7 +77,7 @@ std::uint64_t rans_estimate_bytes(const Counts& counts, std::size_t n) noexcept 
   const std::uint32_t log2_total = log2_of(static_cast<std::uint32_t>(total));
   std::uint64_t bits_q8 = 0;
   for (const std::uint32_t count : counts) bits_q8 += std::uint64_t{count} * (log2_total - log2_of(count));
-  return bits_q8 * n / total / 2048 + kPresentBytes + 2 * symbols + count_blocks(n) * (4 + kStatesBytes) +
+  return bits_q8 * n / total / 2048 + rans_table_bytes(symbols) + count_chunks(n) * (4 + kStatesBytes) +
          sample_penalty_bytes(symbols, n, total);
 }
 

@@ -7,23 +7,6 @@ namespace s4 {
 // Every file has copies of its own: the linker must not take one that was compiled for AVX2 to serve the others.
 namespace {
 
-struct RansChunk {
-  std::array<std::uint32_t, kLanes> states;
-  const std::uint8_t* words;
-  const std::uint8_t* end;
-};
-
-inline PlaneError open_chunk(std::span<const std::uint8_t> chunk, RansChunk& state) noexcept {
-  if (chunk.size() < kStatesBytes) return PlaneError::kTruncated;
-  std::memcpy(state.states.data(), chunk.data(), kStatesBytes);
-  for (const std::uint32_t x : state.states) {
-    if (x < kLowest) return PlaneError::kState;
-  }
-  state.words = chunk.data() + kStatesBytes;
-  state.end = chunk.data() + chunk.size();
-  return PlaneError::kNone;
-}
-
 // Decode up to 32 symbols, checking every refill.
 inline PlaneError decode_row(const RansDecodeTable& table, RansChunk& state, std::uint8_t* symbols,
                              std::size_t count) noexcept {
@@ -38,14 +21,6 @@ inline PlaneError decode_row(const RansDecodeTable& table, RansChunk& state, std
       state.words += 2;
     }
     state.states[lane] = x;
-  }
-  return PlaneError::kNone;
-}
-
-inline PlaneError close_chunk(const RansChunk& state) noexcept {
-  if (state.words != state.end) return PlaneError::kWords;
-  for (const std::uint32_t x : state.states) {
-    if (x != kLowest) return PlaneError::kWords;
   }
   return PlaneError::kNone;
 }

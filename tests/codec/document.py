@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from s4weights.codec.types import ElementType, Layout, Predictor
 
 BLOCK = 65_536
+CHUNK = 131_072
 
 
 def decode_payload(
@@ -89,16 +90,17 @@ def decode_plane(mode: int, stored: bytes, n: int) -> bytes:
 def decode_rans(stored: bytes, n: int) -> bytes:
     """Section 4."""
     present = [s for s in range(256) if stored[s // 8] >> s % 8 & 1]
-    frequencies = struct.unpack_from(f"<{len(present)}H", stored, 32)
+    packed = int.from_bytes(stored[32 : 32 + (3 * len(present) + 1) // 2], "little")
+    frequencies = [packed >> 12 * k & 4095 for k in range(len(present))]
     symbol_at = [(s, f, k) for s, f in zip(present, frequencies, strict=True) for k in range(f)]
-    at = 32 + 2 * len(present)
-    lengths = struct.unpack_from(f"<{-(-n // BLOCK)}I", stored, at)
+    at = 32 + (3 * len(present) + 1) // 2
+    lengths = struct.unpack_from(f"<{-(-n // CHUNK)}I", stored, at)
     at += 4 * len(lengths)
     out = bytearray()
     for length in lengths:
         states = list(struct.unpack_from("<32I", stored, at))
         words = iter(struct.unpack_from(f"<{(length - 128) // 2}H", stored, at + 128))
-        for i in range(min(BLOCK, n - len(out))):
+        for i in range(min(CHUNK, n - len(out))):
             x = states[i % 32]
             s, f, offset = symbol_at[x % 4096]
             x = f * (x // 4096) + offset

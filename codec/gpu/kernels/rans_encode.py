@@ -8,7 +8,7 @@ import triton.language as tl
 
 FIELDS = (
     "symbols",  # address
-    "count",  # 1 to 65,536
+    "count",  # 1 to 131,072
     "codes",  # address of 256 numbers of 64 bits: frequency | start << 16 | (2^32 div frequency, at most 2^32 - 1) << 32
     "end",  # address behind the room, even; the chunk is written so that it ends there
     "length",  # address of a number of 32 bits: the chunk's bytes
