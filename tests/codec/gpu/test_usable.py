@@ -74,6 +74,25 @@ def test_what_is_missing_is_named(there, message, monkeypatch):
         usable.open_device()
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, AssertionError, OSError])
+@pytest.mark.parametrize("call", ["is_available", "current_device", "get_device_capability"])
+def test_cuda_that_does_not_start_leaves_auto_with_the_processor(kind, call, monkeypatch):
+    fake_cuda(monkeypatch)
+    monkeypatch.setattr(usable, "may_be_usable", lambda: True)
+    monkeypatch.setattr(usable, "_shared", usable._Shared())
+    monkeypatch.setattr(usable.importlib.import_module("torch").cuda, call, raising_any(kind("out of memory")))
+    with pytest.raises(EngineUnavailable, match=f"gpu: CUDA does not start: {kind.__name__}: out of memory"):
+        choose_engine("gpu")
+    assert choose_engine("auto").name == "native"
+
+
+def raising_any(error):
+    def fault(*_):
+        raise error
+
+    return fault
+
+
 def test_a_device_that_has_everything_is_opened(monkeypatch):
     fake_cuda(monkeypatch)
     device = usable.open_device()
