@@ -86,7 +86,8 @@ async def running(settings: Settings, stop: asyncio.Event | None = None) -> Asyn
         upstream = traced_upstream(open_upstream(settings))
         await upstream.start()
         stack.push_async_callback(upstream.close)
-        objects = Objects(upstream, settings, metrics)
+        # A device takes seconds to be proved, in which the health port answers.
+        objects = await asyncio.to_thread(Objects, upstream, settings, metrics)
         await objects.start()
         stack.push_async_callback(_close, objects)
         dispatcher = Dispatcher(objects, credentials, metrics, domains=settings.domain)

@@ -37,6 +37,9 @@ ENTROPIES: Final = ("open", "gdeflate", "nvcomp-ans")
 def choose_engine(name: str = "auto", *, gpu_memory_bytes: int = GPU_MEMORY_BYTES, entropy: str = "open") -> Engine:
     """Return the engine of that name; `auto`: the GPU's where it runs here, else the native one.
 
+    `gpu` and, where a driver, torch and triton are there, `auto` start CUDA in this process and prove the device, once: that
+    takes seconds, and memory of the device.
+
     gpu_memory_bytes: of the device, at most. entropy: one of ENTROPIES; the processor's engines know the open coders only.
     Raises: ConfigError; EngineUnavailable where `gpu` is asked for and cannot be.
     """

@@ -8,13 +8,13 @@ import torch
 
 from ..errors import FormatError
 from .batches import BatchSteps, Streams
-from .frame_jobs import DecodeJob, aligned
+from .frame_jobs import Decoded, DecodeJob, aligned
 from .interface import StoredFrame
 from .slots import Slot
 
 
 class DecodeBatch(BatchSteps):
-    """See Batch. What a job wants on the device is there before it is handed out."""
+    """See Batch. What a job wants on the device is handed out in memory of its own."""
 
     jobs: Sequence[DecodeJob]
 
@@ -23,7 +23,8 @@ class DecodeBatch(BatchSteps):
         self._stored: list[StoredFrame] = []
         self._rooms: list[torch.Tensor] = []
         self._refused: set[int] = set()
-        self._bodies: list[bytes] = []
+        self._made: list[torch.Tensor | None] = []
+        self._decoded: list[Decoded] = []
 
     def send(self) -> None:
         """See Batch."""
@@ -44,9 +45,9 @@ class DecodeBatch(BatchSteps):
             total = self._begin_check()
             self._decode()
             self._end_check(total)
-            for job, room in zip(self.jobs, self._rooms, strict=True):
-                if job.out is not None:
-                    job.out.copy_(room)
+            self._made = [
+                None if job.out is None else room.clone() for job, room in zip(self.jobs, self._rooms, strict=True)
+            ]
             last = self._rooms[-1]
             self._fetch(self.slot.made[: last.storage_offset() - self.slot.made.storage_offset() + last.numel()])
 
@@ -54,14 +55,15 @@ class DecodeBatch(BatchSteps):
         """See Batch. A frame that the device refuses is for the processor to judge."""
         fetched = self._wait_fetched()
         start = 0
-        for number, job in enumerate(self.jobs):
-            self._bodies.append(b"" if number in self._refused else bytes(fetched[start : start + job.logical_bytes]))
+        for number, (job, made) in enumerate(zip(self.jobs, self._made, strict=True)):
+            body = b"" if number in self._refused else bytes(fetched[start : start + job.logical_bytes])
+            self._decoded.append(Decoded(body, made))
             start += aligned(job.logical_bytes)
 
     def hand_out(self) -> None:
         """See Batch."""
-        for job, body in zip(self.jobs, self._bodies, strict=True):
-            job.done.set_result(body)
+        for job, decoded in zip(self.jobs, self._decoded, strict=True):
+            job.done.set_result(decoded)
 
     def _decode(self) -> None:
         try:

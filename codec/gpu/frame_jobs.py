@@ -53,8 +53,20 @@ class EncodeJob:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """A frame's bytes, empty where the device refused it. made: the same on the device, in memory of its own."""
+
+    body: bytes
+    made: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DecodeJob:
-    """A frame to be decoded. out: where on the device as well. done: None where the device failed; empty where it refused."""
+    """A frame to be decoded. out: where on the device as well. done: None where the device failed.
+
+    Only the thread that waits for the job writes to out: a device that answers after it was given up would change what the
+    processor has put there by then.
+    """
 
     payload: Buffer
     element: ElementType
@@ -64,7 +76,7 @@ class DecodeJob:
     logical_bytes: int
     base: Buffer | None = None
     out: torch.Tensor | None = None
-    done: Future[bytes | None] = field(default_factory=Future)
+    done: Future[Decoded | None] = field(default_factory=Future)
 
     @property
     def kind(self) -> None:

@@ -15,7 +15,9 @@ from .frame_jobs import DecodeJob
 
 @dataclass(slots=True)
 class TensorEngine:
-    """See Engine and DeviceEngine. tensor: uint8, 1-D, contiguous, the frame's bytes; nothing that was begun uses it any more.
+    """See Engine and DeviceEngine. tensor: uint8, 1-D, contiguous, the frame's bytes.
+
+    A device that was given up may still read it, but only the thread that decodes writes to it.
 
     natively: by the processor, which copies what it decodes to the tensor. is_filled: whether it was asked to decode at all;
     a frame that is stored raw is not.

@@ -7,6 +7,8 @@ import importlib
 import importlib.util
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -66,7 +68,8 @@ def shared_engine(memory_bytes: int = GPU_MEMORY_BYTES, entropy: str = "open") -
 
             engine = GpuEngine(device, RingSize.within(memory_bytes), entropy=entropy)
             try:
-                prove(engine, same_bytes=entropy == "open")
+                with _faults_named():
+                    prove(engine, same_bytes=entropy == "open")
             except BaseException:
                 engine.close()
                 raise
@@ -74,6 +77,16 @@ def shared_engine(memory_bytes: int = GPU_MEMORY_BYTES, entropy: str = "open") -
         return shared.engine
 
 
+@contextmanager
+def _faults_named() -> Iterator[None]:
+    """What torch, triton and the driver raise where CUDA does not start, as EngineUnavailable."""
+    try:
+        yield
+    except (RuntimeError, AssertionError, OSError) as error:
+        raise EngineUnavailable(f"gpu: CUDA does not start: {type(error).__name__}: {error}") from error
+
+
+@_faults_named()
 def open_device() -> Device:
     """The device that is current in torch. Raises: EngineUnavailable, which names what is missing."""
     torch = _import("torch", "pip install 's4weights[torch]'")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 from s4weights.codec.engines import ENGINES, Engine, choose_engine
 from s4weights.codec.errors import ConfigError
@@ -26,3 +28,29 @@ def open_engine(name: str | None = None, *, one_by_one: bool = False) -> Engine:
     """
     name = name or from_env(os.environ)
     return choose_engine("native" if one_by_one and name == "auto" else name)
+
+
+def name_in_callers_process(name: str | None = None, place: object = None) -> str:
+    """The name for a call of the Python API, by default S4W_ENGINE's. Raises: ConfigError.
+
+    `auto` is the processor's unless the caller has started CUDA, or place (torch.load's map_location) is on it: to start it
+    takes memory of the device, and breaks the fork of workers that use it.
+    """
+    name = name or from_env(os.environ)
+    return "native" if name == "auto" and not (_is_cuda_started() or _is_on_cuda(place)) else name
+
+
+def open_callers_engine(name: str | None = None, place: object = None) -> Engine:
+    """The engine of name_in_callers_process. Raises: ConfigError, EngineUnavailable."""
+    return choose_engine(name_in_callers_process(name, place))
+
+
+def _is_cuda_started() -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
+def _is_on_cuda(place: object) -> bool:
+    if isinstance(place, Mapping):
+        return any(_is_on_cuda(one) for one in place.values())
+    return str(place).partition(":")[0] == "cuda"

@@ -24,7 +24,7 @@ from s4weights.codec.errors import MissingBase
 from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame, Kind, Level
-from s4weights.engine import open_engine
+from s4weights.engine import open_callers_engine, open_engine
 
 from .bodies import BaseFiles
 from .frame_bases import FrameBases
@@ -71,7 +71,7 @@ def pack_file(
     bases: earlier bodies or their containers, which must be there when this one is unpacked, if it gains by them.
     Raises: OSError; FileExistsError; ConfigError where a base has MAX_CHAIN bodies behind it.
     """
-    engine = engine or open_engine()
+    engine = engine or open_callers_engine()
     started_s = time.monotonic()
     md5 = hashlib.md5(usedforsecurity=False)
     with (

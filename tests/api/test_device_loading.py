@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import zipfile
 from collections import OrderedDict
 
@@ -87,6 +88,16 @@ def test_a_device_that_fails_gives_the_same_state(faults, monkeypatch, loaded, t
     assert loaded == [True]
     assert engine.counts.faults
     engine.close()
+
+
+def test_every_thread_waits_for_its_own_copies(device, engine, monkeypatch, tmp_path):
+    state, waiting = big_state(), set()
+    s4weights.save(state, tmp_path / "state.pt", engine="native")
+    arrived = device.arrived
+    monkeypatch.setattr(device, "arrived", lambda: waiting.add(threading.current_thread().name) or arrived())
+    engine.health.switch_off("so that the processor decodes")
+    assert same(s4weights.load(tmp_path / "state.pt", map_location=PLACE, engine="gpu"), state)
+    assert any(name.startswith("load") for name in waiting)
 
 
 def test_a_delta_is_loaded_with_its_base(engine, loaded, tmp_path):

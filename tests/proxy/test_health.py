@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import shutil
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +15,9 @@ import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from s4weights.codec.errors import EngineUnavailable
+from s4weights.codec.gpu import usable
+from s4weights.proxy import app
 from s4weights.proxy.app import running
 from s4weights.proxy.config import Settings
 from s4weights.proxy.health import Health
@@ -63,6 +69,36 @@ async def test_alive_from_the_start_and_ready_only_while_s3_is_served(health):
     health.drain()
     assert (await ask("/readyz"))[0] == 503
     assert await ask("/healthz") == (200, "ok\n")
+
+
+async def test_alive_while_a_device_is_proved(settings, monkeypatch):
+    proving, go_on = threading.Event(), threading.Event()
+
+    def shared_engine(*_):
+        proving.set()
+        assert go_on.wait(10)
+        raise EngineUnavailable("gpu: none")
+
+    monkeypatch.setattr(usable, "may_be_usable", lambda: True)
+    monkeypatch.setattr(usable, "shared_engine", shared_engine)
+    monkeypatch.setattr(app, "Health", lambda metrics: shown.append(Health(metrics)) or shown[0])
+    shown = []
+
+    async def serve():
+        async with app.running(replace(settings, engine="auto")):
+            return True
+
+    starting = asyncio.create_task(serve())
+    try:
+        assert await asyncio.to_thread(proving.wait, 8)
+        # The loop runs: what the health port gives out is asked of it.
+        async with asyncio.timeout(2), TestClient(TestServer(shown[0].app())) as client:
+            assert (await client.get("/healthz")).status == 200
+            assert (await client.get("/readyz")).status == 503
+        assert not starting.done()
+    finally:
+        go_on.set()
+    assert await starting
 
 
 async def test_not_ready_while_the_upstream_is_gone(health, settings):

@@ -14,7 +14,7 @@ import torch
 
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.types import Level
-from s4weights.engine import open_engine
+from s4weights.engine import open_callers_engine
 
 from .body_pipe import saved_bytes
 from .run_files import body_of, opened, put_file
@@ -40,7 +40,9 @@ def save_checkpoint(
     S3Error, UpstreamError.
     """
     name, coded = step_name(step), parse_level(level)
-    put_file(parse_name(run), name, saved_bytes(state), StateWriter.of(state, open_engine()).write, coded, endpoint)
+    put_file(
+        parse_name(run), name, saved_bytes(state), StateWriter.of(state, open_callers_engine()).write, coded, endpoint
+    )
 
 
 def load_checkpoint(

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol, cast
 
 from s4weights.codec.errors import ConfigError
 from s4weights.codec.types import Buffer, Level
-from s4weights.engine import open_engine
+from s4weights.engine import open_callers_engine
 from s4weights.files import whole_file
 
 from .checkpoints import MARKER, step_name
@@ -74,7 +74,7 @@ class Folder:
             if name.endswith(MARKER):
                 write(PlainSink(send))
                 return
-            with closing(ContainerStream(send, self.level, open_engine())) as stream:
+            with closing(ContainerStream(send, self.level, open_callers_engine())) as stream:
                 write(stream)
                 stream.finish()
 
@@ -94,7 +94,7 @@ class Folder:
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """See ShardFiles."""
-        with open_logical(self._place(name), open_engine(), endpoint=self.endpoint) as (body, _):
+        with open_logical(self._place(name), open_callers_engine(), endpoint=self.endpoint) as (body, _):
             yield cast(BinaryIO, body)
 
     def _place(self, name: str) -> Path | S3Uri:

@@ -1,4 +1,6 @@
-"""torch.load to a device, from a container: only stored bytes go up, and are decoded into the tensors that are to have them."""
+"""torch.load to a device, from a container: only stored bytes go up, and are decoded there. Frames stored raw, frames that
+lie in several storages and what the processor decodes go up decoded.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def load_to_device(raw: io.RawIOBase, body: ContainerBody, engine: GpuEngine) ->
     would be decoded twice.
 
     Not loaded is what has to be read while it is unpickled (sparse and quantized tensors), or is no archive of torch.save.
-    Every frame is verified by its hash in the host's memory, through which its bytes pass.
+    Every frame is verified by its hash in the host's memory: what the device decoded comes down for it.
     Raises: FormatError, MissingBase, OSError; what torch.load raises.
     """
     # Whoever else reads raw finds it where it was.
@@ -78,6 +80,11 @@ def _fill(targets: Sequence[_Target], body: ContainerBody, engine: GpuEngine) ->
         spans.update((span.number, span) for span in body.spans(target.placed.start, target.placed.length))
 
     def fill(span: FrameSpan) -> None:
+        fill_from(span)
+        # In this thread's stream, which is not the caller's where the caller has chosen one.
+        engine.device.arrived().wait()
+
+    def fill_from(span: FrameSpan) -> None:
         number = max(0, bisect_right(starts, span.start) - 1)
         first = targets[number]
         if first.placed.start <= span.start and span.end <= first.end:
@@ -102,8 +109,6 @@ def _fill(targets: Sequence[_Target], body: ContainerBody, engine: GpuEngine) ->
         wait(done)
     for one in done:
         one.result()
-    # The copies of the threads above, each in its own stream.
-    engine.device.arrived().wait()
 
 
 def _tensor(data: bytes) -> torch.Tensor:

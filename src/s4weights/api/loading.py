@@ -19,7 +19,7 @@ from s4weights.codec.gpu.engine import GpuEngine
 from s4weights.codec.limits import SNIFF_BYTES
 from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Kind
-from s4weights.engine import open_engine
+from s4weights.engine import open_callers_engine
 
 from .body_reader import open_body, open_plain
 from .device_loading import load_to_device
@@ -43,11 +43,12 @@ def load(
 
     source: a path, s3://BUCKET/KEY or a seekable file object. bases: files that a delta may need besides those beside it.
     engine, threads, endpoint: as for save. torch_options: of torch.load. Every frame is verified as it is read.
+    `auto` takes the GPU where map_location is on it, or CUDA has been started.
     With the GPU's engine and map_location its device, stored bytes go up and are decoded there.
     Host memory beside the tensors: some frames and blocks; a safetensors body is read whole before it becomes tensors.
     Raises: FormatError, MissingBase, ConfigError, OSError, what torch.load raises, botocore's errors.
     """
-    place, used = parse_target(source), open_engine(engine)
+    place, used = parse_target(source), open_callers_engine(engine, map_location)
     options = {"map_location": map_location, "weights_only": weights_only, **torch_options}
     with open_logical(place, used, bases=bases, threads=threads, endpoint=endpoint) as (file, body):
         kind = sniff(file.read(SNIFF_BYTES), complete=True)

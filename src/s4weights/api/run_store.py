@@ -19,7 +19,7 @@ from threading import Thread
 from typing import Any, Final, TypeVar
 
 from s4weights.codec.types import Level
-from s4weights.engine import from_env
+from s4weights.engine import name_in_callers_process
 from s4weights.proxy.config import Settings
 from s4weights.proxy.forks import close_here, close_in_children
 from s4weights.proxy.metrics import Metrics
@@ -71,7 +71,7 @@ def open_store(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: b
         settings = Settings(
             upstream=str(run),
             state_dir=state,
-            engine=from_env(os.environ),
+            engine=name_in_callers_process(),
             level=level.value,
             memory_bytes=_MEMORY_BYTES,
             rebase=False,

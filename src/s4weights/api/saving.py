@@ -9,7 +9,7 @@ from typing import Any
 
 from s4weights.codec.engines import Engine
 from s4weights.codec.types import Buffer, Level
-from s4weights.engine import open_engine
+from s4weights.engine import open_callers_engine
 from s4weights.files import whole_file
 
 from .container_stream import ContainerStream
@@ -30,7 +30,8 @@ def save(
     """Store obj as torch.save would, in a container.
 
     target: a path, s3://BUCKET/KEY or a file object open for writing. A path or object is replaced when the new one is whole.
-    level: fast, balanced or small. engine: auto, native, gpu or reference; by default S4W_ENGINE. threads: 0: one a
+    level: fast, balanced or small. engine: auto, native, gpu or reference; by default S4W_ENGINE; auto takes
+    the GPU only where CUDA has been started. threads: 0: one a
     processor. endpoint: of an S3 server other than boto3's own configuration names; never that of our proxy, which codes by
     itself what torch.save sends it.
     Host memory beside obj: some frames and parts. Tensors on the GPU engine's device are encoded there; their bytes pass the
@@ -38,7 +39,7 @@ def save(
     Raises: ConfigError, EngineUnavailable, OSError, what torch.save raises, botocore's errors.
     """
     place = parse_target(target)
-    coded, used = parse_level(level), open_engine(engine)
+    coded, used = parse_level(level), open_callers_engine(engine)
     if isinstance(place, Path):
         with whole_file(place) as file:
             _save(obj, file.write, coded, used, threads)

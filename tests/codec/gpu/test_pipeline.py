@@ -20,6 +20,7 @@ from s4weights.codec.errors import ChecksumMismatch, FormatError
 from s4weights.codec.gpu.encode_batch import CheckedPayload
 from s4weights.codec.gpu.engine import GpuEngine
 from s4weights.codec.gpu.slots import RingSize
+from s4weights.codec.gpu.tensor_engine import TensorEngine
 from s4weights.codec.types import NO_GRID, Base, BaseKind, ElementType, Frame, Grid, Layout, Level, Reference
 from tests.codec.engines.bodies import moments, weights
 from tests.codec.gpu.fake import NATIVE, FakeDevice, Faults, raising
@@ -214,6 +215,23 @@ def test_a_device_that_does_not_answer_is_given_up():
         assert_native_bytes(wanted, coded)
         assert engine.counts.off == "no answer for 0.5 s"
         gate.set()
+
+
+def test_a_device_that_answers_too_late_changes_no_tensor():
+    gate = threading.Event()
+    device = FakeDevice(Faults(decode={0: gate.wait}, wrong_decode={0}))
+    (frame,) = frames(1)
+    coded = NATIVE.encode(frame.data, frame.element)
+    tensor = torch.zeros(ROWS, dtype=torch.uint8)
+    with engine_on(device, patience_s=0.2) as engine:
+        used = TensorEngine(engine, tensor)
+        arguments = (coded.payload, coded.element, coded.predictor, coded.layout, coded.planes, ROWS)
+        assert used.decode(*arguments) == frame.data
+        assert engine.counts.off == "no answer for 0.2 s"
+        # The engine's end waits for what its thread does.
+        gate.set()
+    assert device.codec.decoded == [1]
+    assert bytes(tensor.numpy()) == frame.data
 
 
 def test_a_thread_that_ends_keeps_nobody_waiting():

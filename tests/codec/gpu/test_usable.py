@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import s4weights
 from s4weights.codec.engines import NativeEngine, choose_engine
 from s4weights.codec.errors import ConfigError, EngineUnavailable
 from s4weights.codec.gpu import usable
 from s4weights.codec.gpu.engine import GpuEngine
-from s4weights.engine import open_engine
+from s4weights.engine import name_in_callers_process, open_callers_engine, open_engine
+from s4weights.files import pack_file
 from tests.codec.gpu.fake import FakeDevice, Faults, raising
 
 
@@ -72,6 +74,53 @@ def test_what_is_missing_is_named(there, message, monkeypatch):
     fake_cuda(monkeypatch, **there)
     with pytest.raises(EngineUnavailable, match=message):
         usable.open_device()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, AssertionError, OSError])
+@pytest.mark.parametrize("call", ["is_available", "current_device", "get_device_capability"])
+def test_cuda_that_does_not_start_leaves_auto_with_the_processor(kind, call, monkeypatch):
+    fake_cuda(monkeypatch)
+    monkeypatch.setattr(usable, "may_be_usable", lambda: True)
+    monkeypatch.setattr(usable, "_shared", usable._Shared())
+    monkeypatch.setattr(usable.importlib.import_module("torch").cuda, call, raising_any(kind("out of memory")))
+    with pytest.raises(EngineUnavailable, match=f"gpu: CUDA does not start: {kind.__name__}: out of memory"):
+        choose_engine("gpu")
+    assert choose_engine("auto").name == "native"
+
+
+def raising_any(error):
+    def fault(*_):
+        raise error
+
+    return fault
+
+
+def test_auto_does_not_start_cuda_in_a_callers_process(devices, monkeypatch):
+    monkeypatch.delenv("S4W_ENGINE", raising=False)
+    assert open_callers_engine().name == open_callers_engine("auto", "cpu").name == "native"
+    for place in ("cuda", "cuda:1", torch.device("cuda", 0), {"cpu": "cuda:0"}):
+        assert name_in_callers_process(None, place) == "auto"
+    assert name_in_callers_process("auto", {"cuda:0": "cpu"}) == "native"
+    assert name_in_callers_process("gpu") == "gpu"
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    devices.append(FakeDevice())
+    assert open_callers_engine().name == "gpu"
+
+
+@pytest.mark.parametrize("use", ["save", "load", "save_checkpoint", "pack_file"])
+def test_no_call_of_the_api_opens_a_device_unasked(use, devices, monkeypatch, tmp_path):
+    monkeypatch.delenv("S4W_ENGINE", raising=False)
+    state = {"weight": torch.ones(1000)}
+    torch.save(state, tmp_path / "plain.pt")
+    monkeypatch.setattr(usable, "open_device", lambda: pytest.fail("it was opened"))
+    if use == "save_checkpoint":
+        s4weights.save_checkpoint(state, tmp_path / "run", step=1)
+    elif use == "pack_file":
+        pack_file(tmp_path / "plain.pt", tmp_path / "packed.s4w")
+    elif use == "save":
+        s4weights.save(state, tmp_path / "saved.pt")
+    else:
+        s4weights.load(tmp_path / "plain.pt")
 
 
 def test_a_device_that_has_everything_is_opened(monkeypatch):
