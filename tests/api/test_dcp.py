@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import warnings
 
@@ -140,13 +141,50 @@ def test_one_that_is_there_is_replaced_only_when_asked_and_never_mixed(tmp_path)
     assert same(load(second, s4weights.DCPReader(tmp_path, step=5)), values(second))
 
 
-def test_what_is_left_of_a_save_that_failed_goes_with_the_next_pruning(tmp_path):
+def age(folder):
+    """As if all of it were written before the grace period."""
+    for path in folder.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+
+
+def test_what_is_left_of_a_save_that_failed_goes_once_nobody_can_be_at_it(tmp_path):
     save(training_state(), tmp_path, step=1)
-    (tmp_path / "checkpoints/step-1/.metadata").unlink()
+    folder = tmp_path / "checkpoints/step-1"
+    (folder / ".metadata").unlink()
+    (folder / "notes.txt").write_text("mine")
     save(training_state(), tmp_path, step=2)
     assert s4weights.list_checkpoints(tmp_path) == [2]
     assert s4weights.prune_checkpoints(tmp_path, keep=5) == []
-    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-2"]
+    assert (folder / "__0_0.distcp").exists()
+    age(folder)
+    assert s4weights.prune_checkpoints(tmp_path, keep=5) == [1]
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    assert s4weights.list_checkpoints(tmp_path) == [2]
+
+
+def test_a_save_under_way_outlives_a_pruning(tmp_path):
+    state = training_state()
+
+    class Pruned(s4weights.DCPWriter):
+        def finish(self, metadata, results):
+            s4weights.prune_checkpoints(tmp_path, keep=1)
+            super().finish(metadata, results)
+
+    save(state, tmp_path, step=7)
+    dcp.save(state, storage_writer=Pruned(tmp_path, step=5), no_dist=True)
+    assert s4weights.list_checkpoints(tmp_path) == [5, 7]
+    assert same(load(state, s4weights.DCPReader(tmp_path, step=5)), values(state))
+
+
+def test_the_marker_of_one_rank_makes_no_step_whole_and_is_not_pruned(tmp_path):
+    save(training_state(), tmp_path, step=1)
+    folder = tmp_path / "checkpoints/step-1"
+    (folder / ".metadata").rename(folder / "__0.metadata")
+    save(training_state(), tmp_path, step=2)
+    age(folder)
+    assert s4weights.list_checkpoints(tmp_path) == [2]
+    assert s4weights.prune_checkpoints(tmp_path, keep=1) == []
+    assert {path.name for path in folder.iterdir()} == {"__0.metadata", "__0_0.distcp"}
 
 
 def test_a_checkpoint_id_is_another_folder_or_another_step(tmp_path):

@@ -12,8 +12,8 @@ import torch
 from s4weights.codec.types import Buffer, Level
 
 from .body_pipe import saved_bytes
-from .checkpoints import step_name
 from .run_files import put_file
+from .steps import step_name
 from .targets import Named, parse_level, parse_name
 
 _log = logging.getLogger(__name__)

@@ -27,9 +27,9 @@ from torch.futures import Future
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import Level
 
-from .checkpoints import MARKER
 from .dcp_files import shard_files
 from .dcp_layout import SAFETENSORS, File, lay_out
+from .steps import MARKER
 from .targets import Named, parse_level
 
 _VERSION: Final = getattr(filesystem, "CURRENT_DCP_VERSION", None)

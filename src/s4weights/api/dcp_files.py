@@ -14,12 +14,12 @@ from s4weights.codec.types import Buffer, Level
 from s4weights.engine import open_engine
 from s4weights.files import whole_file
 
-from .checkpoints import MARKER, step_name
 from .container_stream import ContainerStream
 from .loading import open_logical
 from .run_files import has_file, open_file, put_file, remove_file
 from .s3 import has_object, open_client, upload
 from .sinks import PlainSink, Sink
+from .steps import MARKER, step_name
 from .targets import Named, S3Uri, parse_name
 
 
