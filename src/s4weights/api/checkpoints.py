@@ -52,7 +52,7 @@ def load_checkpoint(
             )
         if not steps[wanted].is_one_file:
             raise ConfigError(f"{run}: expected step {wanted} in one file, found a sharded one: load it with DCPReader")
-        with body_of(store, step_name(wanted)) as body:
+        with body_of(store, step_name(wanted)) as (body, _):
             return torch.load(body, map_location=map_location, weights_only=weights_only)  # nosec B614 - unless the caller says otherwise
 
 
