@@ -192,6 +192,19 @@ def test_a_step_of_one_file_is_replaced_by_a_sharded_one_only_when_asked(tmp_pat
     assert same(load(state, s4weights.DCPReader(tmp_path, step=5)), values(state))
 
 
+def test_a_sharded_step_is_replaced_by_one_of_one_file(tmp_path):
+    folder = tmp_path / "checkpoints/step-5"
+    save(training_state(), tmp_path, step=5)
+    with pytest.raises(AttributeError):
+        s4weights.save_checkpoint({"bad": lambda: None}, tmp_path, step=5)
+    assert names(folder) == {".metadata", "__0_0.distcp"}
+    s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
+    assert names(folder) == {"checkpoint.pt"}
+    save(training_state(), tmp_path, step=5, overwrite=True)
+    s4weights.async_save_checkpoint({"a": 2}, tmp_path, step=5).result()
+    assert (names(folder), s4weights.load_checkpoint(tmp_path)) == ({"checkpoint.pt"}, {"a": 2})
+
+
 @BOTH
 @pytest.mark.parametrize("step", [None, 3], ids=["folder", "run"])
 @pytest.mark.parametrize("gains", [True, False])

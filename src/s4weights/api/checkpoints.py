@@ -15,7 +15,7 @@ from s4weights.codec.types import Level
 from s4weights.engine import open_engine
 
 from .body_pipe import saved_bytes
-from .run_files import body_of, opened, put_file
+from .run_files import body_of, opened, put_step
 from .state_writer import StateWriter
 from .steps import find_steps, remove_step, step_name, whole_steps
 from .targets import Named, parse_level, parse_name
@@ -24,13 +24,14 @@ from .targets import Named, parse_level, parse_name
 def save_checkpoint(
     state: object, run: Named, *, step: int, level: str | Level = "balanced", endpoint: str | None = None
 ) -> None:
-    """Store state as a step of a run; a step that is there is replaced. Visible when it is whole.
+    """Store state as a step of a run; a step that is there is replaced, also a sharded one. Visible when it is whole.
 
     level, endpoint: as for s4weights.save. Raises: ConfigError, ImportError without the proxy extra, what torch.save raises,
     S3Error, UpstreamError.
     """
-    name, coded = step_name(step), parse_level(level)
-    put_file(parse_name(run), name, saved_bytes(state), StateWriter.of(state, open_engine()).write, coded, endpoint)
+    step_name(step)
+    coded = parse_level(level)
+    put_step(parse_name(run), step, saved_bytes(state), StateWriter.of(state, open_engine()).write, coded, endpoint)
 
 
 def load_checkpoint(

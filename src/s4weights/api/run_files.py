@@ -13,7 +13,7 @@ from s4weights.codec.types import Level
 
 from .body_pipe import BodyPipe
 from .body_reader import RandomFile
-from .steps import find_steps, remove_step
+from .steps import find_steps, markers_first, remove_step, step_name
 from .targets import S3Uri
 
 if TYPE_CHECKING:
@@ -29,16 +29,18 @@ def put_file(
 ) -> None:
     """Store what `write` writes, length bytes, under a name within the run. Raises: as save_checkpoint."""
     with opened(run, level, endpoint, make=True) as store:
-        body = BodyPipe()
-        stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
-        stored.add_done_callback(lambda _: body.stop())
-        try:
-            write(body)
-            body.end()
-        except BaseException as error:
-            _end(stored, body, error)
-            raise
-        stored.result()
+        _put(store, name, length, write)
+
+
+def put_step(
+    run: Path | S3Uri, step: int, length: int, write: Callable[[BodyPipe], object], level: Level, endpoint: str | None
+) -> None:
+    """As put_file, a step of one file; a sharded one of that number goes when this one is whole."""
+    with opened(run, level, endpoint, make=True) as store:
+        _put(store, step_name(step), length, write)
+        for found in store.submit(find_steps(store, step)).result().values():
+            for name in markers_first(found.names):
+                store.submit(store.objects.delete(store.bucket, store.prefix + step_name(step, name))).result()
 
 
 def names_of_step(run: Path | S3Uri, step: int, endpoint: str | None) -> list[str]:
@@ -101,6 +103,19 @@ def body_of(store: RunStore, name: str) -> Iterator[tuple[BinaryIO, bytes | None
         if raw.fault is not None and raw.fault is not error:
             raise raw.fault from error
         raise
+
+
+def _put(store: RunStore, name: str, length: int, write: Callable[[BodyPipe], object]) -> None:
+    body = BodyPipe()
+    stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
+    stored.add_done_callback(lambda _: body.stop())
+    try:
+        write(body)
+        body.end()
+    except BaseException as error:
+        _end(stored, body, error)
+        raise
+    stored.result()
 
 
 def _end(stored: Future[Any], body: BodyPipe, error: BaseException) -> None:
