@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -70,6 +71,31 @@ def test_a_step_is_replaced_and_a_save_that_fails_changes_nothing(tmp_path):
     assert s4weights.load_checkpoint(tmp_path, step=5) == {"a": 2}
 
 
+def test_of_a_steps_folder_only_a_checkpoints_files_are_pruned(tmp_path):
+    for step in (1, 2):
+        s4weights.save_checkpoint({"a": step}, tmp_path, step=step)
+    steps = tmp_path / "checkpoints"
+    others = [
+        "step-1/config.json",
+        "step-1/logs/events.1",
+        "step-1/__0_0.distcp.bak",
+        "step-0/notes.txt",
+        "step-01/checkpoint.pt",
+        "step-1x/checkpoint.pt",
+        "step-٠/checkpoint.pt",
+        f"step-{'9' * 200}/checkpoint.pt",
+    ]
+    for name in others:
+        (steps / name).parent.mkdir(parents=True, exist_ok=True)
+        (steps / name).write_bytes(b"mine")
+        os.utime(steps / name, (1, 1))
+    assert s4weights.list_checkpoints(tmp_path) == [1, 2]
+    assert s4weights.prune_checkpoints(tmp_path, keep=1) == [1]
+    assert {name: (steps / name).read_bytes() for name in others} == dict.fromkeys(others, b"mine")
+    assert not (steps / "step-1/checkpoint.pt").exists()
+    assert s4weights.list_checkpoints(tmp_path) == [2]
+
+
 def test_what_is_not_there_is_named(tmp_path):
     assert s4weights.list_checkpoints(tmp_path / "none") == []
     with pytest.raises(FileNotFoundError, match="none"):
@@ -77,7 +103,7 @@ def test_what_is_not_there_is_named(tmp_path):
     s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
     with pytest.raises(FileNotFoundError, match=r"expected step 6, found the steps \[5\]"):
         s4weights.load_checkpoint(tmp_path, step=6)
-    for step in (-1, True, "5"):
+    for step in (-1, True, "5", 1 << 63, 10**100):
         with pytest.raises(ConfigError, match="step: expected"):
             s4weights.save_checkpoint({}, tmp_path, step=step)
     with pytest.raises(ConfigError, match="keep=0"):

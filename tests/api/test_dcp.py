@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import warnings
 
@@ -140,13 +141,150 @@ def test_one_that_is_there_is_replaced_only_when_asked_and_never_mixed(tmp_path)
     assert same(load(second, s4weights.DCPReader(tmp_path, step=5)), values(second))
 
 
-def test_what_is_left_of_a_save_that_failed_goes_with_the_next_pruning(tmp_path):
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_ranks_that_do_not_speak_to_one_another_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="use_collectives: expected True"):
+        dcp.save(training_state(), storage_writer=s4weights.DCPWriter(tmp_path / "a"), use_collectives=False)
+    assert not (tmp_path / "a").exists()
+
+
+def test_the_marker_of_a_rank_never_stands_over_new_files(tmp_path):
+    first, second = training_state(1), training_state(2)
+    dcp.save(first, storage_writer=dcp.FileSystemWriter(tmp_path), use_collectives=False)
+    assert names(tmp_path) == {"__0.metadata", "__0_0.distcp"}
+    assert same(load(first, s4weights.DCPReader(tmp_path)), values(first))
+    with pytest.raises(dcp.api.CheckpointException, match=r"found __0\.metadata"):
+        save(second, tmp_path)
+    with pytest.raises(dcp.api.CheckpointException, match="died"):
+        dcp.save(second, storage_writer=Dying(tmp_path, overwrite=True), no_dist=True)
+    with pytest.raises(dcp.api.CheckpointException, match="metadata is None"):
+        load(first, s4weights.DCPReader(tmp_path))
+
+
+@pytest.mark.parametrize("step", [None, 3], ids=["folder", "run"])
+def test_what_goes_for_a_new_one_goes_before_it_and_is_only_a_checkpoint(tmp_path, step):
+    folder = tmp_path if step is None else tmp_path / "checkpoints/step-3"
+    save(training_state(1), tmp_path, step=step)
+    (folder / "__1_0.distcp").write_bytes((folder / "__0_0.distcp").read_bytes())
+    (folder / "config.json").write_text("mine")
+    found = []
+
+    class Looking(s4weights.DCPWriter):
+        def write_data(self, plan, planner):
+            found.append(names(folder))
+            return super().write_data(plan, planner)
+
+    dcp.save(training_state(2), storage_writer=Looking(tmp_path, step=step, overwrite=True), no_dist=True)
+    assert found[0] - {".s4weights-calls"} == {"config.json"}
+    assert names(folder) == {"config.json", ".metadata", "__0_0.distcp"}
+
+
+def test_a_step_of_one_file_is_replaced_by_a_sharded_one_only_when_asked(tmp_path):
+    state = training_state()
+    s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
+    with pytest.raises(dcp.api.CheckpointException, match=r"found checkpoint\.pt"):
+        save(state, tmp_path, step=5)
+    save(state, tmp_path, step=5, overwrite=True)
+    assert names(tmp_path / "checkpoints/step-5") == {".metadata", "__0_0.distcp"}
+    assert same(load(state, s4weights.DCPReader(tmp_path, step=5)), values(state))
+
+
+def test_a_sharded_step_is_replaced_by_one_of_one_file(tmp_path):
+    folder = tmp_path / "checkpoints/step-5"
+    save(training_state(), tmp_path, step=5)
+    with pytest.raises(AttributeError):
+        s4weights.save_checkpoint({"bad": lambda: None}, tmp_path, step=5)
+    assert names(folder) == {".metadata", "__0_0.distcp"}
+    s4weights.save_checkpoint({"a": 1}, tmp_path, step=5)
+    assert names(folder) == {"checkpoint.pt"}
+    save(training_state(), tmp_path, step=5, overwrite=True)
+    s4weights.async_save_checkpoint({"a": 2}, tmp_path, step=5).result()
+    assert (names(folder), s4weights.load_checkpoint(tmp_path)) == ({"checkpoint.pt"}, {"a": 2})
+
+
+@BOTH
+@pytest.mark.parametrize("step", [None, 3], ids=["folder", "run"])
+@pytest.mark.parametrize("gains", [True, False])
+def test_files_of_two_saves_are_never_loaded_as_one(tmp_path, serialization, step, gains):
+    for name, seed in (("a", 1), ("b", 2)):
+        weight = torch.randint(0, 256, (500, 400), generator=torch.Generator().manual_seed(seed))
+        state = {"weight": weight.float() if gains else weight.to(torch.uint8)}
+        save(state, tmp_path / name, step=step, serialization_format=serialization)
+    folder = "" if step is None else "checkpoints/step-3"
+    (tmp_path / "a" / folder / ".metadata").replace(tmp_path / "b" / folder / ".metadata")
+    with pytest.raises(dcp.api.CheckpointException) as caught:
+        load(state, s4weights.DCPReader(tmp_path / "b", step=step))
+    assert [type(error) for error, _ in caught.value.failures.values()] == [ChecksumMismatch]
+    assert "expected the file that .metadata was written with" in str(caught.value)
+
+
+def test_files_of_two_saves_that_were_unpacked_are_not_loaded_either(tmp_path):
+    for name, seed in (("a", 1), ("b", 2)):
+        save(training_state(seed), tmp_path / name)
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / ".metadata").write_bytes((tmp_path / "a/.metadata").read_bytes())
+    unpack_file(tmp_path / "b/__0_0.distcp", mixed / "__0_0.distcp")
+    with pytest.raises(dcp.api.CheckpointException, match="expected the file that .metadata was written with"):
+        load(training_state(), s4weights.DCPReader(mixed))
+
+
+def test_a_tensor_of_torchs_own_is_of_the_type_and_shape_that_its_marker_says(tmp_path):
+    states = {"a": {"weight": torch.zeros(30, 40)}, "b": {"weight": torch.ones(40, 30)}}
+    for name, state in states.items():
+        dcp.save(state, storage_writer=dcp.FileSystemWriter(tmp_path / name), no_dist=True)
+    (tmp_path / "a/.metadata").replace(tmp_path / "b/.metadata")
+    with pytest.raises(dcp.api.CheckpointException, match=r"expected torch.float32 of \[30, 40\] as .metadata says"):
+        load(states["a"], s4weights.DCPReader(tmp_path / "b"))
+
+
+def age(folder):
+    """As if all of it were written before the grace period."""
+    for path in folder.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+
+
+def test_what_is_left_of_a_save_that_failed_goes_once_nobody_can_be_at_it(tmp_path):
     save(training_state(), tmp_path, step=1)
-    (tmp_path / "checkpoints/step-1/.metadata").unlink()
+    folder = tmp_path / "checkpoints/step-1"
+    (folder / ".metadata").unlink()
+    (folder / "notes.txt").write_text("mine")
     save(training_state(), tmp_path, step=2)
     assert s4weights.list_checkpoints(tmp_path) == [2]
     assert s4weights.prune_checkpoints(tmp_path, keep=5) == []
-    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-2"]
+    assert (folder / "__0_0.distcp").exists()
+    age(folder)
+    assert s4weights.prune_checkpoints(tmp_path, keep=5) == [1]
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    assert s4weights.list_checkpoints(tmp_path) == [2]
+
+
+def test_a_save_under_way_outlives_a_pruning(tmp_path):
+    state = training_state()
+
+    class Pruned(s4weights.DCPWriter):
+        def finish(self, metadata, results):
+            s4weights.prune_checkpoints(tmp_path, keep=1)
+            super().finish(metadata, results)
+
+    save(state, tmp_path, step=7)
+    dcp.save(state, storage_writer=Pruned(tmp_path, step=5), no_dist=True)
+    assert s4weights.list_checkpoints(tmp_path) == [5, 7]
+    assert same(load(state, s4weights.DCPReader(tmp_path, step=5)), values(state))
+
+
+def test_the_marker_of_one_rank_makes_no_step_whole_and_is_not_pruned(tmp_path):
+    save(training_state(), tmp_path, step=1)
+    folder = tmp_path / "checkpoints/step-1"
+    (folder / ".metadata").rename(folder / "__0.metadata")
+    save(training_state(), tmp_path, step=2)
+    age(folder)
+    assert s4weights.list_checkpoints(tmp_path) == [2]
+    assert s4weights.prune_checkpoints(tmp_path, keep=1) == []
+    assert {path.name for path in folder.iterdir()} == {"__0.metadata", "__0_0.distcp"}
 
 
 def test_a_checkpoint_id_is_another_folder_or_another_step(tmp_path):

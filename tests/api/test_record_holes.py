@@ -69,6 +69,32 @@ def test_what_torch_cannot_skip_is_not_saved_with_holes():
         assert find_storages(odd_state()) is None
 
 
+def test_storages_are_found_by_their_keys_in_whatever_order_torch_writes_them(monkeypatch):
+    state = {str(number): torch.full((8,), float(number)) for number in range(12)}
+    order = sorted(map(str, range(12)))  # as an older torch has it
+
+    def save(state, file, pickle_module):
+        class Keeping(pickle_module.Pickler):
+            def persistent_id(self, obj):
+                if isinstance(obj, torch.storage.TypedStorage):
+                    first = torch.empty(0).set_(obj._untyped_storage)[0]
+                    return ("storage", torch.FloatStorage, str(int(first)), "cpu", 8)
+                return None
+
+        Keeping(io.BytesIO()).dump(state)
+        for key in order:
+            file.write(b"PK\x03\x04" + bytes(26) + f"archive/data/{key}".encode())
+            file.seek(32, 1)
+            file.write(b"PK\x07\x08" + bytes(12))
+        file.write(b"PK\x01\x02" + bytes(42))
+
+    monkeypatch.setattr(torch, "save", save)
+    found = []
+    with pytest.raises(S4WeightsError, match="expected a directory with 12 storages"):
+        save_with_holes(state, io.BytesIO(), lambda storage: found.append(bytes(storage[0:4])) or 0)
+    assert found == [bits(state[key][0]) for key in order]
+
+
 def test_an_archive_of_another_shape_is_an_error(monkeypatch):
     monkeypatch.setattr(torch, "save", lambda state, file, **_: file.seek(8, 1))
     with pytest.raises(S4WeightsError, match="expected a storage of 8 bytes at byte 0, found none"):

@@ -12,8 +12,8 @@ import torch
 from s4weights.codec.types import Buffer, Level
 
 from .body_pipe import saved_bytes
-from .checkpoints import step_name
-from .run_files import put_file
+from .run_files import put_step
+from .steps import step_name
 from .targets import Named, parse_level, parse_name
 
 _log = logging.getLogger(__name__)
@@ -48,24 +48,25 @@ def async_save_checkpoint(
     well. A process that ends waits for it. Raises: ConfigError, what torch.save raises.
     """
     parse_name(run)
-    name, coded = step_name(step), parse_level(level)
+    step_name(step)
+    coded = parse_level(level)
     with _turns.lock:
         if _turns.last is not None:
             wait([_turns.last])
         body = _Snapshot(saved_bytes(state))
         torch.save(state, body)  # type: ignore[arg-type]
         pool = ThreadPoolExecutor(1, thread_name_prefix="save")
-        saving = pool.submit(_save, body, run, name, coded, endpoint)
+        saving = pool.submit(_save, body, run, step, coded, endpoint)
         pool.shutdown(wait=False)
         _turns.last = saving
     return saving
 
 
-def _save(body: _Snapshot, run: Named, name: str, level: Level, endpoint: str | None) -> None:
+def _save(body: _Snapshot, run: Named, step: int, level: Level, endpoint: str | None) -> None:
     try:
-        put_file(parse_name(run), name, len(body.memory), lambda pipe: pipe.write(body.memory), level, endpoint)
+        put_step(parse_name(run), step, len(body.memory), lambda pipe: pipe.write(body.memory), level, endpoint)
     except BaseException as error:
-        _log.error("%s: %s was not saved: %s", run, name, error)
+        _log.error("%s: step %s was not saved: %s", run, step, error)
         raise
     finally:
         body.memory = bytearray()

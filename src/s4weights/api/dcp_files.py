@@ -14,12 +14,12 @@ from s4weights.codec.types import Buffer, Level
 from s4weights.engine import open_callers_engine
 from s4weights.files import whole_file
 
-from .checkpoints import MARKER, step_name
 from .container_stream import ContainerStream
 from .loading import open_logical
-from .run_files import has_file, open_file, put_file, remove_file
-from .s3 import has_object, open_client, upload
+from .run_files import clear_step, names_of_step, open_file, put_file
+from .s3 import list_names, open_client, upload
 from .sinks import PlainSink, Sink
+from .steps import MARKER, ONE_FILE, is_marker, markers_first, step_name
 from .targets import Named, S3Uri, parse_name
 
 
@@ -36,12 +36,16 @@ class ShardFiles(Protocol):
         """Store what `write` writes, length bytes; visible when it is whole."""
         ...
 
-    def has(self, name: str) -> bool: ...
+    def found(self) -> list[str]:
+        """Names of what a reader may take for a checkpoint."""
+        ...
 
-    def remove(self, name: str) -> None: ...
+    def clear(self) -> None:
+        """No checkpoint is there from now on, nor anything of one."""
+        ...
 
-    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """The body, seekable. Raises: FileNotFoundError."""
+    def open(self, name: str) -> AbstractContextManager[tuple[BinaryIO, bytes | None]]:
+        """The body, seekable, and its XXH3-128 where it is stored as a container, which has it. Raises: FileNotFoundError."""
         ...
 
 
@@ -78,24 +82,33 @@ class Folder:
                 write(stream)
                 stream.finish()
 
-    def has(self, name: str) -> bool:
+    def found(self) -> list[str]:
         """See ShardFiles."""
-        place = self._place(name)
-        return place.exists() if isinstance(place, Path) else has_object(open_client(self.endpoint), place)
+        return [name for name in self._names() if is_marker(name)]
 
-    def remove(self, name: str) -> None:
+    def clear(self) -> None:
         """See ShardFiles."""
-        place = self._place(name)
-        if isinstance(place, Path):
-            place.unlink(missing_ok=True)
-        else:
-            open_client(self.endpoint).delete_object(Bucket=place.bucket, Key=place.key)
+        names = markers_first(self._names())
+        client = None if isinstance(self.place, Path) else open_client(self.endpoint)
+        for name in names:
+            place = self._place(name)
+            if isinstance(place, Path):
+                place.unlink(missing_ok=True)
+            else:
+                assert client is not None
+                client.delete_object(Bucket=place.bucket, Key=place.key)
 
     @contextmanager
-    def open(self, name: str) -> Iterator[BinaryIO]:
+    def open(self, name: str) -> Iterator[tuple[BinaryIO, bytes | None]]:
         """See ShardFiles."""
-        with open_logical(self._place(name), open_callers_engine(), endpoint=self.endpoint) as (body, _):
-            yield cast(BinaryIO, body)
+        with open_logical(self._place(name), open_callers_engine(), endpoint=self.endpoint) as (file, body):
+            yield cast(BinaryIO, file), body.about.digest if body is not None else None
+
+    def _names(self) -> list[str]:
+        if isinstance(self.place, Path):
+            return [path.name for path in self.place.iterdir()] if self.place.exists() else []
+        client = open_client(self.endpoint)
+        return [name for start in (MARKER, "__") for name in list_names(client, self.place, start)]
 
     def _place(self, name: str) -> Path | S3Uri:
         if isinstance(self.place, Path):
@@ -137,15 +150,16 @@ class Step:
         """See ShardFiles."""
         put_file(self.run, self._key(name), length, write, self.level, self.endpoint)
 
-    def has(self, name: str) -> bool:
+    def found(self) -> list[str]:
         """See ShardFiles."""
-        return has_file(self.run, self._key(name), self.endpoint)
+        names = names_of_step(self.run, self.step, self.endpoint)
+        return [name for name in names if name == ONE_FILE or is_marker(name)]
 
-    def remove(self, name: str) -> None:
+    def clear(self) -> None:
         """See ShardFiles."""
-        remove_file(self.run, self._key(name), self.endpoint)
+        clear_step(self.run, self.step, self.endpoint)
 
-    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+    def open(self, name: str) -> AbstractContextManager[tuple[BinaryIO, bytes | None]]:
         """See ShardFiles."""
         return open_file(self.run, self._key(name), self.endpoint)
 

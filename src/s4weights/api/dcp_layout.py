@@ -81,8 +81,11 @@ class File:
     def length(self) -> int:
         return sum(piece.length for piece in self.pieces)
 
-    def write(self, sink: Sink) -> None:
-        """Raises: S4WeightsError where torch.save writes another length than it was to; the file must not become visible."""
+    def write(self, sink: Sink) -> bytes:
+        """Returns the digest of the whole, XXH3-128.
+
+        Raises: S4WeightsError where torch.save writes another length than it was to; the file must not become visible.
+        """
         counted = CountedSink(sink)
         expected = 0
         for piece in self.pieces:
@@ -91,6 +94,7 @@ class File:
             if counted.written != expected:
                 name = piece.item.index.fqn if piece.item is not None else "header"
                 raise S4WeightsError(f"{name}: expected to end at byte {expected}, found {counted.written}")
+        return counted.digest
 
 
 def lay_out(items: Sequence[WriteItem], planner: SavePlanner, serialization: SerializationFormat) -> list[File]:

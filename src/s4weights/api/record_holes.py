@@ -7,6 +7,7 @@ repeats; and torch makes an id of all of them. Source: torch.serialization.skip_
 from __future__ import annotations
 
 import pickle  # nosec B403 - only its Pickler, to see what is written
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -31,6 +32,9 @@ _DESCRIPTOR_SIZES: Final = (16, 24)
 # The record of torch's id of the archive: 20 digits for the names, 20 for the CRC-32s.
 _ID_NAME: Final = b"/.data/serialization_id"
 _DIGITS: Final = 20
+# The name of a storage's record, whose local header it ends; as much of a header as holds it.
+_DATA_NAME: Final = re.compile(rb"/data/([0-9]+)\Z")
+_NAME_BYTES: Final = 64
 
 
 class Sink(Protocol):
@@ -82,8 +86,9 @@ class _HoleWriter:
         self._sink = sink
         self._fill = fill
         self._storages = storages
-        # Of storages with bytes, in the order of their holes; known once the pickle is written.
-        self._left: list[torch.UntypedStorage] | None = None
+        # Keys of storages that were filled; the key in the name of the record that was begun last.
+        self._filled: set[str] = set()
+        self._key: str | None = None
         self._hole_crc: int | None = None
         self._crcs: list[int] = []
         self._fingerprint = 0
@@ -109,7 +114,10 @@ class _HoleWriter:
             self._id_crc = zlib.crc32(named)
             self._put(named)
         else:
-            self._is_id = self._is_id or bytes(view[-len(_ID_NAME) :]) == _ID_NAME
+            tail = bytes(view[-_NAME_BYTES:])
+            self._is_id = self._is_id or tail.endswith(_ID_NAME)
+            if (name := _DATA_NAME.search(tail)) is not None:
+                self._key = name[1].decode()
             self._put(view)
         return len(view)
 
@@ -118,12 +126,12 @@ class _HoleWriter:
             raise S4WeightsError(
                 f"torch.save: expected to skip a storage, found seek({offset}, {whence}) at byte {self._at}"
             )
-        if self._left is None:
-            self._left = [one for one in self._storages.values() if one.nbytes()]
-        storage = self._left.pop(0) if self._left else None
-        if storage is None or storage.nbytes() != offset:
+        # By its key, never by its turn: the order is torch's own affair, and another one would swap storages of one size.
+        storage = self._storages.get(self._key) if self._key is not None else None
+        if storage is None or storage.nbytes() != offset or self._key in self._filled:
             found = "none" if storage is None else str(storage.nbytes())
             raise S4WeightsError(f"torch.save: expected a storage of {offset} bytes at byte {self._at}, found {found}")
+        self._filled.add(str(self._key))
         self._hole_crc = self._fill(storage)
         self._at += offset
         return self._at
@@ -133,7 +141,8 @@ class _HoleWriter:
 
     def end(self) -> None:
         """Raises: S4WeightsError where something is missing."""
-        if self._left or self._hole_crc is not None or not self._has_directory:
+        left = [key for key, storage in self._storages.items() if storage.nbytes() and key not in self._filled]
+        if left or self._hole_crc is not None or not self._has_directory:
             raise S4WeightsError(f"torch.save: expected a directory behind {len(self._crcs)} storages, found none")
 
     def _descriptor(self, data: bytes) -> bytes:

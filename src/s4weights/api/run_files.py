@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
@@ -13,6 +13,7 @@ from s4weights.codec.types import Level
 
 from .body_pipe import BodyPipe
 from .body_reader import RandomFile
+from .steps import find_steps, markers_first, remove_step, step_name
 from .targets import S3Uri
 
 if TYPE_CHECKING:
@@ -28,45 +29,45 @@ def put_file(
 ) -> None:
     """Store what `write` writes, length bytes, under a name within the run. Raises: as save_checkpoint."""
     with opened(run, level, endpoint, make=True) as store:
-        body = BodyPipe()
-        stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
-        stored.add_done_callback(lambda _: body.stop())
-        try:
-            write(body)
-            body.end()
-        except BaseException as error:
-            _end(stored, body, error)
-            raise
-        stored.result()
+        _put(store, name, length, write)
 
 
-def has_file(run: Path | S3Uri, name: str, endpoint: str | None) -> bool:
-    """Whether there is one of that name within the run. Raises: as save_checkpoint."""
-    from s4weights.proxy.errors import S3Error
+def put_step(
+    run: Path | S3Uri, step: int, length: int, write: Callable[[BodyPipe], object], level: Level, endpoint: str | None
+) -> None:
+    """As put_file, a step of one file; a sharded one of that number goes when this one is whole."""
+    with opened(run, level, endpoint, make=True) as store:
+        _put(store, step_name(step), length, write)
+        for found in store.submit(find_steps(store, step)).result().values():
+            for name in markers_first(found.names):
+                store.submit(store.objects.delete(store.bucket, store.prefix + step_name(step, name))).result()
 
+
+def names_of_step(run: Path | S3Uri, step: int, endpoint: str | None) -> list[str]:
+    """What there is of a step; nothing where there is no run. Raises: as save_checkpoint."""
     try:
         with opened(run, Level.BALANCED, endpoint) as store:
-            store.submit(store.objects.resolve(store.bucket, store.prefix + name)).result()
+            found = store.submit(find_steps(store, step)).result()
+            return found[step].names if step in found else []
     except FileNotFoundError:
-        return False
-    except S3Error as error:
-        if error.code != "NoSuchKey":
-            raise
-        return False
-    return True
+        return []
 
 
-def remove_file(run: Path | S3Uri, name: str, endpoint: str | None) -> None:
-    """Harmless where there is none. Raises: as save_checkpoint."""
-    with opened(run, Level.BALANCED, endpoint) as store:
-        store.submit(store.objects.delete(store.bucket, store.prefix + name)).result()
+def clear_step(run: Path | S3Uri, step: int, endpoint: str | None) -> None:
+    """All of a step that is ours goes; harmless where there is nothing. Raises: as save_checkpoint."""
+    with suppress(FileNotFoundError), opened(run, Level.BALANCED, endpoint) as store:
+        for number, found in store.submit(find_steps(store, step)).result().items():
+            store.submit(remove_step(store, number, found)).result()
 
 
 @contextmanager
-def open_file(run: Path | S3Uri, name: str, endpoint: str | None) -> Iterator[BinaryIO]:
-    """The body of a file of the run. Raises: FileNotFoundError, FormatError, and as save_checkpoint."""
-    with opened(run, Level.BALANCED, endpoint) as store, body_of(store, name) as body:
-        yield body
+def open_file(run: Path | S3Uri, name: str, endpoint: str | None) -> Iterator[tuple[BinaryIO, bytes | None]]:
+    """The body of a file of the run, and its XXH3-128 where it is stored as a container, which has it.
+
+    Raises: FileNotFoundError, FormatError, and as save_checkpoint.
+    """
+    with opened(run, Level.BALANCED, endpoint) as store, body_of(store, name) as found:
+        yield found
 
 
 @contextmanager
@@ -81,8 +82,11 @@ def opened(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: bool 
 
 
 @contextmanager
-def body_of(store: RunStore, name: str) -> Iterator[BinaryIO]:
-    """Seekable. Raises: FileNotFoundError, also in place of what a reader in C++ made of them: FormatError, S3Error."""
+def body_of(store: RunStore, name: str) -> Iterator[tuple[BinaryIO, bytes | None]]:
+    """See open_file; seekable.
+
+    Raises: FileNotFoundError, also in place of what a reader in C++ made of them: FormatError, S3Error.
+    """
     from s4weights.proxy.errors import S3Error
 
     try:
@@ -94,11 +98,24 @@ def body_of(store: RunStore, name: str) -> Iterator[BinaryIO]:
     raw = _ObjectFile(store, found)
     try:
         with io.BufferedReader(raw, _BUFFER_BYTES) as body:
-            yield cast(BinaryIO, body)
+            yield cast(BinaryIO, body), found.tail.trailer.digest if found.tail is not None else None
     except Exception as error:
         if raw.fault is not None and raw.fault is not error:
             raise raw.fault from error
         raise
+
+
+def _put(store: RunStore, name: str, length: int, write: Callable[[BodyPipe], object]) -> None:
+    body = BodyPipe()
+    stored = store.submit(store.objects.put(store.bucket, store.prefix + name, body, length, {}))
+    stored.add_done_callback(lambda _: body.stop())
+    try:
+        write(body)
+        body.end()
+    except BaseException as error:
+        _end(stored, body, error)
+        raise
+    stored.result()
 
 
 def _end(stored: Future[Any], body: BodyPipe, error: BaseException) -> None:

@@ -35,17 +35,11 @@ def open_client(endpoint: str | None = None) -> Any:
     return boto3.client("s3", endpoint_url=endpoint, config=config)
 
 
-def has_object(client: Any, uri: S3Uri) -> bool:
-    """Raises: botocore's ClientError."""
-    from botocore.exceptions import ClientError
-
-    try:
-        client.head_object(Bucket=uri.bucket, Key=uri.key)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in _NOT_FOUND:
-            return False
-        raise
-    return True
+def list_names(client: Any, folder: S3Uri, start: str) -> list[str]:
+    """What lies in a folder, but for folders in it, and begins so. Raises: botocore's ClientError."""
+    prefix = f"{folder.key.strip('/')}/"
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=folder.bucket, Prefix=prefix + start, Delimiter="/")
+    return [entry["Key"].removeprefix(prefix) for page in pages for entry in page.get("Contents", [])]
 
 
 @contextmanager

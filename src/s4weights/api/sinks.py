@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import xxhash
+
 from s4weights.codec.types import Buffer
 
 
@@ -36,15 +38,23 @@ class PlainSink:
 
 
 class CountedSink:
-    """A Sink before another one."""
+    """A Sink before another one. digest: XXH3-128 of what was written, as a container has it of its body."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.written = 0
+        self._hash = xxhash.xxh3_128()
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes."""
+        return self._hash.digest()
 
     def write(self, data: Buffer) -> int:
         """See Sink."""
-        self.written += memoryview(data).nbytes
+        view = memoryview(data).cast("B")
+        self._hash.update(view)
+        self.written += len(view)
         return self._sink.write(data)
 
     def flush(self) -> None:
