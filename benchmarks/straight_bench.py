@@ -58,21 +58,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, SeaweedFS(Path(name)) as server:
         proxy = ProxyProcess(server.endpoint, Path(name) / "state", server.environment())
         proxy.start()
+        split = ProxyProcess(server.endpoint, Path(name) / "split", {**server.environment(), "S4W_SPLIT_READS": "1"})
+        split.start()
         clients = {"straight": server.client(), "through": proxy.client()}
         clients["straight"].create_bucket(Bucket=BUCKET)
         for kind, body in bodies(options.mib * MIB).items():
-            works: dict[str, Callable[[Any, str], object]] = {
-                "upload_fileobj": lambda client, key, body=body: client.upload_fileobj(io.BytesIO(body), BUCKET, key),
-                "get_object": read_whole,
+            works: dict[str, tuple[dict[str, Any], Callable[[Any, str], object]]] = {
+                "upload_fileobj": (
+                    clients,
+                    lambda client, key, body=body: client.upload_fileobj(io.BytesIO(body), BUCKET, key),
+                ),
+                "get_object": (clients, read_whole),
             }
-            for work, call in works.items():
-                times: dict[str, list[float]] = {way: [] for way in clients}
+            if kind == "noise":  # which passes through, in a bucket without versions
+                works["get_object, S4W_SPLIT_READS=1"] = (clients | {"through": split.client()}, read_whole)
+            for work, (ways, call) in works.items():
+                times: dict[str, list[float]] = {way: [] for way in ways}
                 for _ in range(options.runs):
-                    for way, client in clients.items():
+                    for way, client in ways.items():
                         times[way].append(seconds(partial(call, client, f"{kind}-{way}")))
-                straight, through = (median(times[way]) for way in clients)
+                straight, through = (median(times[way]) for way in ways)
                 speeds = [f"{options.mib / 1024 / one:.2f}" for one in (straight, through)]
                 rows.append([f"{kind}, {work}", *speeds, f"{straight / through:.2f}"])
+        split.stop()
         proxy.stop()
     columns = [f"{options.mib} MiB", "straight GiB/s", "through GiB/s", "through / straight"]
     text = (

@@ -71,6 +71,9 @@ class Settings:
     """What all bodies in flight may hold together."""
     part_bytes: int = 8 << 20
     """Upstream parts at the start of an object; they grow with it."""
+    split_reads: bool = False
+    """Read a body that passed through by several ranges at once also where the bucket keeps no versions: faster where each
+    connection is slow, but a read then breaks off where its object is overwritten meanwhile, which S3's own never does."""
     upstream_checksums: bool = True
     """Send a CRC32C with what is stored, so that the bucket refuses what changed on its way; off for servers without it."""
     upstream_silence_s: float = 30.0

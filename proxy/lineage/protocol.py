@@ -68,14 +68,14 @@ def find(need: Need) -> Steps[str | None]:
     for version in (need.version, None):
         if version is None or need.version is not None:
             occupant = yield Look(need.key, version)
-            if occupant is not None and occupant.content == need.content and occupant.depth <= need.depth:
+            if _holds(occupant, need.content, need.depth):
                 return need.key
     seen: list[str] = []
     while True:
         # One that was seen may have made way for a shallower one.
         keys = [key for key in (yield ListUnder(hidden_of(need.content))) if key not in seen]
         for key in keys:
-            if hidden_depth(key) <= need.depth and _holds((yield Look(key)), need.content):
+            if hidden_depth(key) <= need.depth and _holds((yield Look(key)), need.content, need.depth):
                 return str(key)
         if not keys:
             return None
@@ -158,14 +158,24 @@ def collect(content: Content) -> Steps[None]:
         yield from _unpin_hidden(key, occupant.needs)
 
 
-def supersede(content: Content, depth: int) -> Steps[None]:
-    """Where there is a hidden copy of that depth, deeper ones are needless: whoever needs one takes it as well.
+def supersede(content: Content) -> Steps[None]:
+    """Of the hidden copies of a body, remove those deeper than the shallowest one that does hold it.
 
-    So what a hidden copy needs is always shallower than itself, and no two bodies keep one another.
+    Whoever needs a deeper one takes that as well; what cannot be looked at counts for nothing. So once this has run, a body
+    that is kept needs none that needs it: of the copies that are left, each needs only what is shallower than itself.
     """
-    for copy in (yield ListUnder(hidden_of(content))):
-        if hidden_depth(copy) > depth:
-            occupant = yield Look(copy)
+    copies = sorted((yield ListUnder(hidden_of(content))), key=hidden_depth)
+    if not copies or hidden_depth(copies[0]) == hidden_depth(copies[-1]):
+        return
+    kept: str | None = None
+    for copy in copies:
+        occupant: Occupant | None = yield Look(copy)
+        if kept is None:
+            kept = copy if _holds(occupant, content, hidden_depth(copy)) else None
+        elif hidden_depth(copy) > hidden_depth(kept):
+            # The name alone says nothing, and others may be at work: the last look is at what stays.
+            if not _holds((yield Look(kept)), content, hidden_depth(kept)):
+                return
             yield Remove(copy)
             if occupant is not None:
                 yield from _unpin_hidden(copy, occupant.needs)
@@ -218,7 +228,7 @@ def _stand_aside(key: str, version: str | None, old: Occupant | None, new: NewOb
 
 def _keep(key: str, version: str | None, old: Occupant, content: Content) -> Steps[None]:
     for copy in (yield ListUnder(hidden_of(content))):
-        if hidden_depth(copy) <= old.depth and _holds((yield Look(copy)), content):
+        if hidden_depth(copy) <= old.depth and _holds((yield Look(copy)), content, old.depth):
             return
     target = hidden_key(content, old.depth, new_nonce())
     needs = yield from copy_needs(key, old, target, version=version)
@@ -226,15 +236,15 @@ def _keep(key: str, version: str | None, old: Occupant, content: Content) -> Ste
     if needs is None:
         return
     if (yield CopyAside(key, old.etag, target, version)):
-        if _holds((yield Look(target)), content):
-            yield from _left_to_gc(supersede(content, old.depth))
+        if _holds((yield Look(target)), content, old.depth):
+            yield from _left_to_gc(supersede(content))
             return
         yield Remove(target)  # of a bucket that copies whatever is there
     yield from unclaim(needs, target)
 
 
-def _holds(found: Occupant | None, content: Content) -> bool:
-    return found is not None and found.content == content
+def _holds(found: Occupant | None, content: Content, depth: int) -> bool:
+    return found is not None and found.content == content and found.depth <= depth
 
 
 def _lift(tomb: str | None) -> Steps[None]:

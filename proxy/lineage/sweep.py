@@ -12,7 +12,6 @@ from .calls import ListUnder, Look, Need, Put, Read, Remove, Steps
 from .names import (
     Content,
     content_of,
-    hidden_depth,
     hidden_of,
     is_pin_of,
     new_nonce,
@@ -47,14 +46,16 @@ def sweep_tomb(tomb: str, *, dry_run: bool = False) -> Steps[bool]:
 
 
 def sweep_hidden(content: Content, *, dry_run: bool = False) -> Steps[bool]:
-    """Remove the hidden copies of a body that nothing is pinned to but one another. Returns whether there were any."""
+    """Remove the hidden copies of a body that nothing is pinned to but one another. Returns whether there were any.
+
+    Of one that is pinned, the shallowest copy is enough.
+    """
     hidden = yield ListUnder(hidden_of(content))
     if not hidden:
         return False
     if (yield from pins_by_others(content, hidden)):
-        least = min(map(hidden_depth, hidden))
-        if any(hidden_depth(copy) > least for copy in hidden) and not dry_run:
-            yield from supersede(content, least)
+        if not dry_run:
+            yield from supersede(content)
         return False
     if not dry_run:
         yield from collect(content)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from s4weights.codec.container import (
     FRAME_HEADER_BYTES,
@@ -28,12 +29,15 @@ from .codec_pool import CodecPool
 from .fetch import fetch
 from .guard import Guard
 from .lru import LRU
-from .occupants import content_of, need_of
+from .occupants import content_of, need_of, occupant_of
 from .resolve import Resolver
 from .types import LogicalObject
 
 _PREDICTOR_BYTE = 5
 _FIRST_WITH_BASE = 2
+# Looks for one base: each but the first because it moved since the one before.
+_TRIES: Final = 4
+_MOVED: Final = frozenset({"PreconditionFailed", "NoSuchKey", "NoSuchVersion", "MethodNotAllowed"})
 
 
 @dataclass(frozen=True)
@@ -118,20 +122,21 @@ class Bases:
         return known
 
     async def read_base(self, bucket: str, base: BaseBody, first: int, length: int) -> bytes:
-        """Logical bytes of a base, wherever it is by now. Raises: as read."""
-        container = await self.open(bucket, base)
-        try:
-            return await self.read(container, first, length)
-        except (FormatError, OSError):
-            if container.cached is None:
-                raise
-            await asyncio.to_thread(self._cache.forget, container.cached)  # the bucket has it
-        except S3Error as error:
-            if error.code not in ("PreconditionFailed", "NoSuchKey", "NoSuchVersion"):
-                raise
-            # It was overwritten or removed since it was found; then it was kept aside first.
-        self._open.forget((base.bucket or bucket, str(content_of(base)), base.depth))
-        return await self.read(await self.open(bucket, base), first, length)
+        """Logical bytes of a base, wherever it is by now. Raises: as read; MissingBase, too, where it moves all the time."""
+        for _ in range(_TRIES):
+            container = await self.open(bucket, base)
+            try:
+                return await self.read(container, first, length)
+            except (FormatError, OSError):
+                if container.cached is None:
+                    raise
+                await asyncio.to_thread(self._cache.forget, container.cached)  # the bucket has it
+            except S3Error as error:
+                if error.code not in _MOVED:
+                    raise
+                # It was overwritten or removed since it was found; then it was kept aside first.
+            self._open.forget((base.bucket or bucket, str(content_of(base)), base.depth))
+        raise _missing(base.bucket or bucket, base)
 
     async def _range(self, container: StoredContainer, needed: BaseRange, span: FrameSpan) -> bytes:
         where = f"{container.where}: frame {span.number} at stored byte {span.stored_start}"
@@ -188,24 +193,39 @@ class Bases:
         )
 
     async def _open_stored(self, bucket: str, base: BaseBody) -> StoredContainer:
-        key = await self._guard.run(bucket, find(need_of(base)))
-        if key is None:
-            raise MissingBase(
-                f"expected the body of {bucket}/{base.key} ({base.size} bytes, XXH3-128 {base.digest.hex()}), found it "
-                "neither there nor among the hidden bases"
-            )
-        version = base.version if key == base.key else None
+        for _ in range(_TRIES):
+            key = await self._guard.run(bucket, find(need_of(base)))
+            if key is None:
+                break
+            # It may have made way since it was found, also for another body; then it was kept aside first.
+            for version in (base.version, None) if base.version and key == base.key else (None,):
+                found = await self._resolved(bucket, key, version, base)
+                if found is not None:
+                    return self.of_object(found)
+        raise _missing(bucket, base)
+
+    async def _resolved(self, bucket: str, key: str, version: str | None, base: BaseBody) -> LogicalObject | None:
+        """The object there by now, if it holds the base."""
         try:
-            return self.of_object(await self._resolver.resolve(bucket, key, version_id=version))
+            found = await self._resolver.resolve(bucket, key, version_id=version)
         except S3Error as error:
-            if version is None or error.code not in ("NoSuchVersion", "NoSuchKey"):
-                raise
-            return self.of_object(await self._resolver.resolve(bucket, key))
+            if error.code in _MOVED:
+                return None
+            raise
+        there = occupant_of(found)
+        return found if there.content == content_of(base) and there.depth <= base.depth else None
 
 
 def may_need_base(piece: memoryview) -> bool:
     """Whether a frame, by the start of its header, which is checked later, is predicted from a base."""
     return len(piece) > FRAME_HEADER_BYTES and piece[_PREDICTOR_BYTE] >= _FIRST_WITH_BASE
+
+
+def _missing(bucket: str, base: BaseBody) -> MissingBase:
+    return MissingBase(
+        f"expected the body of {bucket}/{base.key} ({base.size} bytes, XXH3-128 {base.digest.hex()}), found it "
+        "neither there nor among the hidden bases"
+    )
 
 
 def _check_no_twins(stored: memoryview, spans: Sequence[FrameSpan], where: str) -> None:

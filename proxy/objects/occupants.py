@@ -42,8 +42,7 @@ def occupant_of(found: LogicalObject, *, by_version: bool = False) -> Occupant:
 
     Raises: FormatError where the index names no bases as it should.
     """
-    version = found.stored.headers.get("x-amz-version-id")
-    kept = None if by_version or version == _UNVERSIONED else version
+    kept = None if by_version else kept_version(found)
     if found.tail is None or found.tail.index is None:
         return Occupant(found.stored.etag, version=kept)
     bases = read_bases(found.tail.index.about)
@@ -51,6 +50,12 @@ def occupant_of(found: LogicalObject, *, by_version: bool = False) -> Occupant:
     trailer = found.tail.trailer
     body = content(trailer.digest, trailer.logical_bytes)
     return Occupant(found.stored.etag, body, depth_on(bases), needs, kept)
+
+
+def kept_version(found: LogicalObject) -> str | None:
+    """The version under which the bucket keeps this one when another takes its place; None: nowhere."""
+    version = found.stored.headers.get("x-amz-version-id")
+    return None if version == _UNVERSIONED else version
 
 
 def is_replaceable(found: LogicalObject) -> bool:

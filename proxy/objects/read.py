@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import xxhash
 
@@ -17,11 +19,13 @@ from s4weights.proxy.limits import MIB, READ_RUN_BYTES, READ_WINDOW_BYTES
 from .codec_pool import CodecPool
 from .fetch import stream
 from .frame_runs import frame_runs
+from .occupants import kept_version
 from .read_ahead import ReadAhead
 from .store import Store
 from .stored_runs import stored_runs
 from .types import LogicalObject
 
+_FORBIDDEN: Final = 403
 # Beside the window: frames being decoded, those whose hash is behind, and what the socket has not taken.
 _BESIDE_BYTES = 8 * MIB
 # Of one turn in a thread: a turn costs as much as hashing half a mebibyte.
@@ -47,13 +51,32 @@ async def _read_stored(store: Store, found: LogicalObject, first: int, length: i
     if first >= known_from:
         yield found.last_bytes[first - known_from : first - known_from + length]
         return
+    version = kept_version(found)
+    if length > READ_RUN_BYTES and (version is not None or store.settings.split_reads):
+        sent_bytes = 0
+        try:
+            chunks = _read_split(store, replace(found, version_id=version or found.version_id), first, length)
+            async with contextlib.aclosing(chunks):
+                async for chunk in chunks:
+                    sent_bytes += len(chunk)
+                    yield chunk
+        except S3Error as error:
+            # Who may read the object may not always name its versions.
+            if error.status != _FORBIDDEN or version is None or version == found.version_id or sent_bytes:
+                raise
+        if sent_bytes:
+            return
+    # One answer of the bucket is one body, whatever is written meanwhile.
+    chunks = stream(store.upstream, found, first, length)
+    async with contextlib.aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
+
+
+async def _read_split(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
+    """By several ranges at once; nothing where there is no memory for them: no body that passed through waits for it."""
     held_bytes = min(READ_WINDOW_BYTES + READ_RUN_BYTES, length)
-    # Where there is no memory for more, one range at a time as it comes: no body that passed through waits for it.
-    if length <= READ_RUN_BYTES or not store.reads.try_acquire(held_bytes):
-        chunks = stream(store.upstream, found, first, length)
-        async with contextlib.aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk
+    if not store.reads.try_acquire(held_bytes):
         return
     ahead = ReadAhead(store.reads, stored_runs(store.upstream, found, first, length))
     try:
@@ -100,10 +123,13 @@ async def _read_frames(
 
 
 async def _same_body(store: Store, found: LogicalObject, error: S3Error) -> LogicalObject:
-    """The object at the key by now, where it was only written again (rebase.py) and has the same body; else raises error."""
+    """Where the same body is by now: under its version, or at the key, only written again (rebase.py); else raises error."""
     assert found.tail is not None
     if error.code not in ("PreconditionFailed", "NoSuchKey") or found.version_id is not None:
         raise error
+    version = kept_version(found)
+    if version is not None:
+        return replace(found, version_id=version)
     try:
         now = await store.guard.resolver.resolve(found.bucket, found.key)
     except S3Error:

@@ -25,8 +25,10 @@ class Stored:
 class Bucket:
     """Answers calls, at once and in order: strongly consistent, as S3 is."""
 
-    def __init__(self, objects: dict[str, Stored]) -> None:
+    def __init__(self, objects: dict[str, Stored], *, copies_blindly: bool = False) -> None:
+        """copies_blindly: whatever is there, as servers do that know no conditions on a copy's source."""
         self.objects = dict(objects)
+        self.copies_blindly = copies_blindly
 
     def answer(self, call: Any, write: str) -> Any:
         """write: a name for the ETag of what this call writes."""
@@ -42,7 +44,7 @@ class Bucket:
                 return sorted(key for key in self.objects if key.startswith(prefix))
             case CopyAside(key, etag, target):
                 found = self.objects.get(key)
-                if found is None or found.etag != etag:
+                if found is None or (found.etag != etag and not self.copies_blindly):
                     return False
                 self.objects[target] = replace(found, etag=write)
                 return True
@@ -107,10 +109,19 @@ class State:
 class Explorer:
     """Runs operations against one another in every order. crashes: how many may die, each at any call."""
 
-    def __init__(self, start: dict[str, Stored], operations: Iterable[Operation], crashes: int = 1) -> None:
+    def __init__(
+        self,
+        start: dict[str, Stored],
+        operations: Iterable[Operation],
+        crashes: int = 1,
+        *,
+        copies_blindly: bool = False,
+    ) -> None:
+        """copies_blindly: as Bucket's."""
         self.start = start
         self.operations = list(operations)
         self.crashes = crashes
+        self.copies_blindly = copies_blindly
         self.states = 0
         self.ends: set[frozenset[tuple[str, Stored]]] = set()
 
@@ -140,7 +151,7 @@ class Explorer:
             call = self._call(operation, history, number)
             if call is None:
                 continue
-            bucket = Bucket(dict(state.bucket))
+            bucket = Bucket(dict(state.bucket), copies_blindly=self.copies_blindly)
             answer = bucket.answer(call, f"{number}.{len(history)}")
             if isinstance(answer, list):
                 answer = tuple(answer)

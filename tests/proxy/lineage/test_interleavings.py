@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from s4weights.proxy.lineage.calls import Look, Need, NewObject
+from s4weights.proxy.lineage.calls import Commit, Look, Need, NewObject
 from s4weights.proxy.lineage.names import (
     ALL_HIDDEN,
     ALL_PINS,
@@ -225,6 +225,38 @@ def test_a_shallower_copy_takes_the_place_of_a_deeper_one_while_another_is_writt
     ).explore(lost)
     run(start, delete("a"))
     assert [hidden_depth(key) for key in start if key.startswith(ALL_HIDDEN)] == [0]
+
+
+def test_a_shallower_copy_that_holds_something_else_takes_no_place() -> None:
+    start = rotated()
+    run(start, delete("last"))
+    start[f"{ALL_HIDDEN}{OLD}/0.other"] = plain("other")  # as its name says, but for what is in it
+    start[f"{ALL_HIDDEN}{OLD}/0.deeper"] = Stored("e-deeper", NewObject(OLD, 2, (need("newer", "gone", "z", 1),)))
+    Explorer(start, [lambda: sweep_hidden(OLD), lambda: sweep_hidden(OLD)], 1).explore(lost)
+    run(start, sweep_hidden(OLD))
+    assert lost(start) == []
+
+
+def test_gc_meets_a_copy_that_is_not_checked_yet() -> None:
+    """A bucket that copies whatever is there: what was kept aside before is all there is until the copy was looked at."""
+    start = rotated()
+    run(start, delete("last"))
+    start["z"] = plain("old")
+
+    def past_the_proxy() -> Steps:
+        found = yield Look("z")
+        yield Commit("z", found.etag if found is not None else None, NewObject(OTHER))
+
+    Explorer(start, [lambda: delete("z"), past_the_proxy, lambda: sweep_hidden(OLD)], 1, copies_blindly=True).explore(
+        lost
+    )
+
+
+@pytest.mark.slow
+def test_gc_meets_a_removal_that_keeps_a_shallower_copy() -> None:
+    start = rotated()
+    run(start, delete("last"))
+    Explorer(start, [lambda: delete("a"), lambda: sweep_hidden(OLD), lambda: sweep_hidden(OLD)], 1).explore(lost)
 
 
 @pytest.mark.slow
