@@ -55,7 +55,9 @@ class FrameRun:
         left = [self._bodies.get_nowait() for _ in range(self._bodies.qsize())]
         decoding = [body for body in left if body is not None]
         for body in decoding:
-            body.cancel()
+            # What waits for a base's bytes would wait long; a thread that decodes goes on and holds its memory until it ends.
+            if isinstance(body, asyncio.Task):
+                body.cancel()
         await asyncio.gather(*decoding, return_exceptions=True)
 
     async def _fetch(self) -> None:

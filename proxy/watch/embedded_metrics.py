@@ -31,12 +31,19 @@ UNITS: Final = {
 
 
 def metrics_between(before: Sample | None, now: Sample) -> dict[str, float]:
-    """What happened since the look before, and the levels now. A process that is younger than that look counts from 0."""
+    """What happened since the look before, and the levels now. A process that began since counts from 0.
+
+    It did where its uptime is less than at the look before, or a counter is.
+    """
     values = {"Alive": float(now.alive), "Ready": float(now.ready), **now.levels}
     if not now.alive or before is None:
         return values
     # After a time without an answer it is not known what the process before counted.
-    began = not before.alive or now.uptime_s < before.uptime_s
+    began = (
+        not before.alive
+        or now.uptime_s < before.uptime_s
+        or any(now.counters[name] < before.counters[name] for name in COUNTED)
+    )
     values["Started"] = float(began)
     for name in COUNTED:
         values[name] = now.counters[name] - (0.0 if began else before.counters[name])

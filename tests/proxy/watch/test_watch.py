@@ -126,6 +126,8 @@ def test_a_process_that_began_again_counts_from_nothing():
     assert metrics_between(before, alive(160.0, Requests=70.0))["Requests"] == 20
     again = metrics_between(before, alive(3.0, Requests=7.0))
     assert (again["Requests"], again["Started"]) == (7, 1)
+    older_than_the_one_before = metrics_between(before, alive(300.0, Requests=8.0))
+    assert (older_than_the_one_before["Requests"], older_than_the_one_before["Started"]) == (8, 1)
     after_silence = metrics_between(Sample(), alive(500.0, Requests=9.0))
     assert (after_silence["Requests"], after_silence["Started"]) == (9, 1)
 
