@@ -25,6 +25,16 @@ def block_count(n: int) -> int:
     return -(-n // BLOCK_SYMBOLS)
 
 
+def block_sizes(n: int) -> list[int]:
+    """Symbols of every block."""
+    return cut_sizes(n, BLOCK_SYMBOLS)
+
+
+def cut_sizes(n: int, most: int) -> list[int]:
+    """Of the pieces of n symbols: all but the last have `most`."""
+    return [min(most, n - at) for at in range(0, n, most)]
+
+
 def encode_blocks(
     plane: Buffer,
     parameters: bytes,
@@ -72,7 +82,7 @@ def decode_blocks(
         raise Truncated(
             f"{name} plane at plane byte {table_at}: expected a block table to {at}, found {len(view)} bytes"
         )
-    sizes = [min(BLOCK_SYMBOLS, n - start) for start in range(0, n, BLOCK_SYMBOLS)]
+    sizes = block_sizes(n)
     rows = [bytes(view[table_at + i * step : table_at + (i + 1) * step]) for i in range(len(sizes))]
     entries = [row[:entry_bytes] for row in rows]
     counts = [int.from_bytes(row[entry_bytes:], "little") for row in rows]

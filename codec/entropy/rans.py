@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..errors import ChecksumMismatch, FormatError, Truncated
 from ..types import Buffer
+from .blocks import cut_sizes
 from .sample import Counts, Sample, histogram
 
 LANES: Final = 32
@@ -23,6 +24,11 @@ _PRESENT_BYTES: Final = 32
 def chunk_count(n: int) -> int:
     """Chunks of a plane of n symbols."""
     return -(-n // CHUNK_SYMBOLS)
+
+
+def chunk_sizes(n: int) -> list[int]:
+    """Symbols of every chunk."""
+    return cut_sizes(n, CHUNK_SYMBOLS)
 
 
 def normalise(counts: Counts) -> Counts:
@@ -78,12 +84,11 @@ def decode(stored: Buffer, n: int) -> bytes:
         raise Truncated(f"rANS plane: expected {count} chunk lengths, found {(len(stored) - at) // 4}")
     at += 4 * count
     pieces = []
-    for number, length in enumerate(lengths):
+    for number, (size, length) in enumerate(zip(chunk_sizes(n), lengths, strict=True)):
         if length < STATES_BYTES or length % 2 or length > len(stored) - at:
             raise FormatError(
                 f"rANS chunk {number} at plane byte {at}: expected chunks that fill the plane, found {length}"
             )
-        size = min(CHUNK_SYMBOLS, n - number * CHUNK_SYMBOLS)
         pieces.append(
             _decode_chunk(bytes(stored[at : at + length]), size, slots, f"rANS chunk {number} at plane byte {at}")
         )

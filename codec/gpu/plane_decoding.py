@@ -11,6 +11,8 @@ import torch
 from .. import _native
 from ..engines.native import FAULTS
 from ..engines.payload import join_payload
+from ..entropy.blocks import block_sizes
+from ..entropy.rans import chunk_sizes
 from ..errors import ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
 from ..types import Buffer, Layout, Mode, Predictor
 from .assembling import copy_pieces
@@ -24,7 +26,7 @@ from .kernels.rans_decode import (
     rans_table_kernel,
 )
 from .launcher import Launcher, Row, cdiv, download
-from .stored_planes import block_sizes, chunk_sizes, read_blocks, read_chunks
+from .stored_planes import read_blocks, read_chunks
 
 _SLOTS: Final = 4096
 _FAULTS: Final[dict[int, tuple[type[FormatError], str]]] = {

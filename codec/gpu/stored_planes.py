@@ -11,13 +11,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..entropy.blocks import BLOCK_SYMBOLS, block_count
-from ..entropy.rans import CHUNK_SYMBOLS, STATES_BYTES, chunk_count, read_table, table_bytes
+from ..entropy.blocks import block_count, block_sizes
+from ..entropy.rans import STATES_BYTES, chunk_count, read_table, table_bytes
 from ..errors import FormatError, Truncated
 from ..types import Buffer, Mode
 from .launcher import cdiv
 
-_PRESENT_BYTES: Final = 32
 _EXCEPTION_BYTES: Final = 3
 # Modes without a kernel: the host decodes all of the plane.
 ON_HOST: Final = (Mode.HUFFMAN, Mode.GDEFLATE)
@@ -57,16 +56,6 @@ def head_bytes(mode: Mode, n: int, length: int) -> int:
         case _:
             needed = length
     return min(needed, length)
-
-
-def block_sizes(n: int) -> list[int]:
-    """Symbols of every block."""
-    return [min(BLOCK_SYMBOLS, n - at) for at in range(0, n, BLOCK_SYMBOLS)]
-
-
-def chunk_sizes(n: int) -> list[int]:
-    """Symbols of every chunk."""
-    return [min(CHUNK_SYMBOLS, n - at) for at in range(0, n, CHUNK_SYMBOLS)]
 
 
 def read_chunks(head: Buffer, n: int, length: int) -> Chunks:

@@ -13,7 +13,7 @@ from s4weights.codec.types import Buffer, Level
 
 from .body_pipe import saved_bytes
 from .run_files import put_step
-from .steps import step_name
+from .steps import check_step
 from .targets import Named, parse_level, parse_name
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def async_save_checkpoint(
     well. A process that ends waits for it. Raises: ConfigError, what torch.save raises.
     """
     parse_name(run)
-    step_name(step)
+    check_step(step)
     coded = parse_level(level)
     with _turns.lock:
         if _turns.last is not None:

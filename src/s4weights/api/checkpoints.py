@@ -17,7 +17,7 @@ from s4weights.engine import open_callers_engine
 from .body_pipe import saved_bytes
 from .run_files import body_of, opened, put_step
 from .state_writer import StateWriter
-from .steps import find_steps, remove_step, step_name, whole_steps
+from .steps import check_step, find_steps, remove_files, step_name, whole_steps
 from .targets import Named, parse_level, parse_name
 
 
@@ -29,7 +29,7 @@ def save_checkpoint(
     level, endpoint: as for s4weights.save. Raises: ConfigError, ImportError without the proxy extra, what torch.save raises,
     S3Error, UpstreamError.
     """
-    step_name(step)
+    check_step(step)
     coded = parse_level(level)
     put_step(
         parse_name(run), step, saved_bytes(state), StateWriter.of(state, open_callers_engine()).write, coded, endpoint
@@ -93,5 +93,5 @@ def prune_checkpoints(
         ]
         removed = sorted([one for one in whole[:-keep] if keep_every is None or one % keep_every] + broken)
         for number in removed:
-            store.submit(remove_step(store, number, found[number])).result()
+            store.submit(remove_files(store, number, found[number].in_order_of_removal())).result()
     return removed

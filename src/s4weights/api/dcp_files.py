@@ -19,7 +19,7 @@ from .loading import open_logical
 from .run_files import clear_step, names_of_step, open_file, put_file
 from .s3 import list_names, open_client, upload
 from .sinks import PlainSink, Sink
-from .steps import MARKER, ONE_FILE, is_marker, markers_first, step_name
+from .steps import MARKER, ONE_FILE, check_step, is_marker, markers_first, step_name
 from .targets import Named, S3Uri, parse_name
 
 
@@ -53,7 +53,7 @@ def shard_files(target: Named, step: int | None, level: Level, endpoint: str | N
     """step: of the run at target; None: target is the folder itself. Raises: ConfigError, TypeError."""
     if step is None:
         return Folder(parse_name(target), level, endpoint)
-    step_name(step)
+    check_step(step)
     return Step(parse_name(target), step, level, endpoint)
 
 

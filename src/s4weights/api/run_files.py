@@ -13,7 +13,7 @@ from s4weights.codec.types import Level
 
 from .body_pipe import BodyPipe
 from .body_reader import RandomFile
-from .steps import find_steps, markers_first, remove_step, step_name
+from .steps import find_step, markers_first, remove_files, step_name
 from .targets import S3Uri
 
 if TYPE_CHECKING:
@@ -38,17 +38,15 @@ def put_step(
     """As put_file, a step of one file; a sharded one of that number goes when this one is whole."""
     with opened(run, level, endpoint, make=True) as store:
         _put(store, step_name(step), length, write)
-        for found in store.submit(find_steps(store, step)).result().values():
-            for name in markers_first(found.names):
-                store.submit(store.objects.delete(store.bucket, store.prefix + step_name(step, name))).result()
+        found = store.submit(find_step(store, step)).result()
+        store.submit(remove_files(store, step, markers_first(found.names))).result()
 
 
 def names_of_step(run: Path | S3Uri, step: int, endpoint: str | None) -> list[str]:
     """What there is of a step; nothing where there is no run. Raises: as save_checkpoint."""
     try:
         with opened(run, Level.BALANCED, endpoint) as store:
-            found = store.submit(find_steps(store, step)).result()
-            return found[step].names if step in found else []
+            return store.submit(find_step(store, step)).result().names
     except FileNotFoundError:
         return []
 
@@ -56,8 +54,8 @@ def names_of_step(run: Path | S3Uri, step: int, endpoint: str | None) -> list[st
 def clear_step(run: Path | S3Uri, step: int, endpoint: str | None) -> None:
     """All of a step that is ours goes; harmless where there is nothing. Raises: as save_checkpoint."""
     with suppress(FileNotFoundError), opened(run, Level.BALANCED, endpoint) as store:
-        for number, found in store.submit(find_steps(store, step)).result().items():
-            store.submit(remove_step(store, number, found)).result()
+        found = store.submit(find_step(store, step)).result()
+        store.submit(remove_files(store, step, found.in_order_of_removal())).result()
 
 
 @contextmanager

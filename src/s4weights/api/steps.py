@@ -28,10 +28,15 @@ _MOST: Final = (1 << 63) - 1
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def step_name(step: int, file: str = ONE_FILE) -> str:
-    """The key of a step's file within its run. Raises: ConfigError."""
+def check_step(step: int) -> None:
+    """Raises: ConfigError where it cannot be the number of a step."""
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= _MOST:
         raise ConfigError(f"step: expected a number from 0 to {_MOST}, found {step!r:.40}")
+
+
+def step_name(step: int, file: str = ONE_FILE) -> str:
+    """The key of a step's file within its run. Raises: ConfigError."""
+    check_step(step)
     return f"step-{step}/{file}"
 
 
@@ -42,9 +47,11 @@ def is_marker(name: str) -> bool:
 
 def markers_first(names: Iterable[str]) -> list[str]:
     """What a sharded checkpoint leaves, of these names, in the order of its removal, so that half of one is none."""
-    return sorted(
-        (name for name in names if is_marker(name) or _SHARD.fullmatch(name)), key=lambda name: not is_marker(name)
-    )
+    return sorted(filter(_is_of_sharded, names), key=lambda name: not is_marker(name))
+
+
+def _is_of_sharded(name: str) -> bool:
+    return is_marker(name) or _SHARD.fullmatch(name) is not None
 
 
 @dataclass(slots=True)
@@ -90,7 +97,7 @@ async def find_steps(store: RunStore, only: int | None = None) -> dict[int, Step
         )
         for entry in page.entries:
             key = _KEY.fullmatch(entry.key.removeprefix(store.prefix))
-            if key is None or not (key[2] == ONE_FILE or is_marker(key[2]) or _SHARD.fullmatch(key[2])):
+            if key is None or not (key[2] == ONE_FILE or _is_of_sharded(key[2])):
                 continue
             step = steps.setdefault(int(key[1]), Step())
             step.names.append(key[2])
@@ -98,7 +105,12 @@ async def find_steps(store: RunStore, only: int | None = None) -> dict[int, Step
     return {number: steps[number] for number in sorted(steps) if number <= _MOST}
 
 
-async def remove_step(store: RunStore, number: int, step: Step) -> None:
-    """All of it that is ours. Raises: S3Error, UpstreamError."""
-    for name in step.in_order_of_removal():
+async def find_step(store: RunStore, number: int) -> Step:
+    """All that there is of one; nothing where there is none."""
+    return (await find_steps(store, number)).get(number, Step())
+
+
+async def remove_files(store: RunStore, number: int, names: Iterable[str]) -> None:
+    """Of a step, one after the other. Raises: S3Error, UpstreamError."""
+    for name in names:
         await store.objects.delete(store.bucket, store.prefix + step_name(number, name))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.objects.parts import CopiedBody
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 
+Kind = TypeVar("Kind", bound=DirectoryUpstream)
 BUCKET = "training"
 MIB = 1 << 20
 
@@ -57,14 +60,21 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(upstream=str(tmp_path / "buckets"), state_dir=tmp_path / "state")
 
 
-@pytest.fixture
-async def upstream(tmp_path: Path) -> AsyncIterator[DirectoryUpstream]:
+@asynccontextmanager
+async def directory_with_bucket(kind: type[Kind], tmp_path: Path) -> AsyncIterator[Kind]:
+    """An upstream of that kind where `settings` look for it, started, with BUCKET in it."""
     (tmp_path / "buckets").mkdir()
-    directory = DirectoryUpstream(tmp_path / "buckets")
+    directory = kind(tmp_path / "buckets")
     await directory.start()
     await directory.create_bucket(BUCKET)
     yield directory
     await directory.close()
+
+
+@pytest.fixture
+async def upstream(tmp_path: Path) -> AsyncIterator[DirectoryUpstream]:
+    async with directory_with_bucket(DirectoryUpstream, tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -66,6 +66,15 @@ async def put(objects: Objects, key: str, data: bytes) -> None:
     await objects.put(BUCKET, key, body(data), len(data), {})
 
 
+async def put_two(objects: Objects) -> bytes:
+    """The first two steps of a run. Returns the second one, which is stored against the first."""
+    run = Run()
+    first, second = run.step(), run.step()
+    await put(objects, KEYS[0], first)
+    await put(objects, KEYS[1], second)
+    return second
+
+
 async def stored_bytes(objects: Objects, key: str) -> int:
     return (await objects.resolve(BUCKET, key)).stored.size
 
@@ -118,10 +127,7 @@ async def test_a_base_that_is_deleted_stays_for_its_dependent_and_goes_with_it(
 ) -> None:
     objects = Objects(upstream, replace(settings, rebase=False), Metrics())
     await objects.start()
-    run = Run()
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], second)
+    second = await put_two(objects)
     await objects.delete(BUCKET, KEYS[0])
     with pytest.raises(S3Error, match="NoSuchKey"):
         await objects.resolve(BUCKET, KEYS[0])
@@ -134,11 +140,8 @@ async def test_a_base_that_is_deleted_stays_for_its_dependent_and_goes_with_it(
 
 
 async def test_a_base_that_is_overwritten_stays_for_its_dependent(objects: Objects) -> None:
-    run, other = Run(), Run(1)
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], second)
-    await put(objects, KEYS[0], other.step())
+    second = await put_two(objects)
+    await put(objects, KEYS[0], Run(1).step())
     assert await read_all(objects, KEYS[1]) == second
     await put(objects, KEYS[0], b"no checkpoint at all")
     assert await read_all(objects, KEYS[1]) == second
@@ -201,10 +204,7 @@ async def test_a_base_removed_behind_our_back_is_named_and_nothing_else_is_affec
 
 
 async def test_a_renamed_dependent_keeps_its_base(objects: Objects) -> None:
-    run = Run()
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], second)
+    second = await put_two(objects)
     found = await objects.resolve(BUCKET, KEYS[1])
     await objects.copy(found, BUCKET, "kept/best.safetensors", {}, replace=False)
     await objects.delete(BUCKET, KEYS[1])
@@ -213,11 +213,8 @@ async def test_a_renamed_dependent_keeps_its_base(objects: Objects) -> None:
 
 
 async def test_a_dependent_copied_to_another_bucket_stands_alone_there(objects: Objects) -> None:
-    run = Run()
-    first, second = run.step(), run.step()
+    second = await put_two(objects)
     await objects.store.upstream.create_bucket("other")
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], second)
     found = await objects.resolve(BUCKET, KEYS[1])
     await objects.copy(found, "other", KEYS[1], {}, replace=False)
     for key in KEYS[:2]:

@@ -19,7 +19,7 @@ from s4weights.proxy.objects import open_upload
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.protocol import Conditions
 
-from .conftest import BUCKET, MIB, body, read_all
+from .conftest import BUCKET, MIB, body, directory_with_bucket, read_all
 from .faulty import FaultyUpstream
 
 PART = 8 * MIB
@@ -29,12 +29,8 @@ PART = 8 * MIB
 async def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FaultyUpstream]:
     monkeypatch.setattr(open_upload, "_COMPLETE_PAUSE_S", 0.01)
     monkeypatch.setattr(fetching, "_PAUSE_S", 0.01)
-    (tmp_path / "buckets").mkdir()
-    directory = FaultyUpstream(tmp_path / "buckets")
-    await directory.start()
-    await directory.create_bucket(BUCKET)
-    yield directory
-    await directory.close()
+    async with directory_with_bucket(FaultyUpstream, tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from s4weights.proxy.objects.leftovers import abort_left_open, abort_unanswered
 from s4weights.proxy.objects.open_upload import abort_recorded, begin_upload
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 
-from .conftest import BUCKET
+from .conftest import BUCKET, directory_with_bucket
 
 AGE_S = 3600.0
 
@@ -46,12 +46,8 @@ class Lossy(DirectoryUpstream):
 
 @pytest.fixture
 async def upstream(tmp_path: Path) -> AsyncIterator[Lossy]:
-    (tmp_path / "buckets").mkdir()
-    one = Lossy(tmp_path / "buckets")
-    await one.start()
-    await one.create_bucket(BUCKET)
-    yield one
-    await one.close()
+    async with directory_with_bucket(Lossy, tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import ByteRange, ObjectBody
 
-from .conftest import BUCKET, MIB, body, read_all
-from .test_deltas import KEYS, Run, put
+from .conftest import BUCKET, MIB, body, directory_with_bucket, read_all
+from .test_deltas import KEYS, Run, put, put_two
 
 Moving = Callable[[Objects], Awaitable[None]]
 
@@ -37,13 +37,9 @@ class MovingUpstream(DirectoryUpstream):
 
 @pytest.fixture
 async def upstream(tmp_path: Path) -> AsyncIterator[MovingUpstream]:
-    (tmp_path / "buckets").mkdir()
-    directory = MovingUpstream(tmp_path / "buckets")
-    directory.moves = []
-    await directory.start()
-    await directory.create_bucket(BUCKET)
-    yield directory
-    await directory.close()
+    async with directory_with_bucket(MovingUpstream, tmp_path) as directory:
+        directory.moves = []
+        yield directory
 
 
 @pytest.fixture
@@ -84,10 +80,7 @@ async def test_a_base_that_is_kept_aside_after_it_was_found_is_found_again(
 ) -> None:
     objects = Objects(upstream, replace(settings, rebase=False), Metrics())
     await objects.start()
-    run = Run()
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], second)
+    second = await put_two(objects)
     upstream.key, upstream.is_moved_by, upstream.moves = KEYS[0], when, [lambda: move(objects)]
     assert await read_all(cold, KEYS[1]) == second
     assert upstream.moves == []
@@ -98,10 +91,7 @@ async def test_a_base_that_is_kept_aside_after_it_was_found_is_found_again(
 async def test_a_base_that_comes_and_goes_all_the_time_is_looked_for_a_bounded_number_of_times(
     upstream: MovingUpstream, objects: Objects, cold: Objects
 ) -> None:
-    run = Run()
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], second)
+    await put_two(objects)
     there = await upstream.get(BUCKET, KEYS[0])
     stored = b"".join([chunk async for chunk in there.chunks])
 

@@ -18,7 +18,7 @@ from s4weights.proxy.upstream.bucket import BucketUpstream
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import ByteRange, ObjectBody
 
-from .conftest import BUCKET, MIB, body
+from .conftest import BUCKET, MIB, body, directory_with_bucket
 
 SIZE = 24 * MIB
 VERSIONED = "overwritten-versions"
@@ -57,12 +57,8 @@ class CountedBucket(Counted, BucketUpstream):
 
 @pytest.fixture
 async def upstream(tmp_path: Path) -> AsyncIterator[CountedDirectory]:
-    (tmp_path / "buckets").mkdir()
-    directory = CountedDirectory(tmp_path / "buckets")
-    await directory.start()
-    await directory.create_bucket(BUCKET)
-    yield directory
-    await directory.close()
+    async with directory_with_bucket(CountedDirectory, tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import ByteRange, ObjectBody
 
-from .conftest import BUCKET, MIB, body, read_all
+from .conftest import BUCKET, MIB, body, directory_with_bucket, read_all
 
 SIZE = 24 * MIB
 
@@ -92,12 +92,8 @@ def _small_runs(monkeypatch):
 
 @pytest.fixture
 async def upstream(tmp_path: Path) -> AsyncIterator[HeldUpstream]:
-    (tmp_path / "buckets").mkdir()
-    directory = HeldUpstream(tmp_path / "buckets")
-    await directory.start()
-    await directory.create_bucket(BUCKET)
-    yield directory
-    await directory.close()
+    async with directory_with_bucket(HeldUpstream, tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture(scope="module")

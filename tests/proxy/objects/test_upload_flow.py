@@ -15,7 +15,7 @@ from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 from s4weights.proxy.upstream.protocol import Part
 
-from .conftest import BUCKET, MIB, body, read_all
+from .conftest import BUCKET, MIB, body, directory_with_bucket, read_all
 
 PART = 8 * MIB
 
@@ -38,13 +38,9 @@ class HeldUpstream(DirectoryUpstream):
 
 @pytest.fixture
 async def upstream(tmp_path: Path) -> AsyncIterator[HeldUpstream]:
-    (tmp_path / "buckets").mkdir()
-    directory = HeldUpstream(tmp_path / "buckets")
-    directory.gate = asyncio.Event()
-    await directory.start()
-    await directory.create_bucket(BUCKET)
-    yield directory
-    await directory.close()
+    async with directory_with_bucket(HeldUpstream, tmp_path) as directory:
+        directory.gate = asyncio.Event()
+        yield directory
 
 
 @pytest.fixture
