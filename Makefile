@@ -1,4 +1,4 @@
-# Two commands for a newcomer: `make demo` and `make test`. Everything lives in .venv*; nothing outside is changed.
+# Two commands for a newcomer: `make demo` and `make test`. Everything lives in .venv*, build/ and demo/; nothing else is changed.
 
 # The first Python of 3.11 or newer that runs.
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\

@@ -9,14 +9,17 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from s4weights.codec.errors import ConfigError
-from s4weights.proxy.config import Settings, load_settings
-from s4weights.proxy.metrics import Metrics
-from s4weights.proxy.objects.objects import Objects
-from s4weights.proxy.upstream.open import open_upstream
 
-Work = Callable[[Objects, str, str], Awaitable[int]]
+from .extras import proxy_extra
+
+if TYPE_CHECKING:
+    from s4weights.proxy.config import Settings
+    from s4weights.proxy.objects.objects import Objects
+
+Work: TypeAlias = "Callable[[Objects, str, str], Awaitable[int]]"
 """(objects, bucket, key or prefix) -> exit code."""
 
 
@@ -34,6 +37,8 @@ def run_on_bucket(options: argparse.Namespace, work: Work, **changes: object) ->
     bucket, _, key = str(options.target).removeprefix("s3://").partition("/")
     if not bucket:
         raise ConfigError(f"expected BUCKET or BUCKET/KEY, found {options.target!r}")
+    with proxy_extra():
+        from s4weights.proxy.config import load_settings
     settings = load_settings({"upstream": options.upstream}).settings
 
     async def run() -> int:
@@ -46,6 +51,10 @@ def run_on_bucket(options: argparse.Namespace, work: Work, **changes: object) ->
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Objects]:
     """The objects of an upstream, with a state directory of their own and nothing at work in the background."""
+    with proxy_extra():
+        from s4weights.proxy.metrics import Metrics
+        from s4weights.proxy.objects.objects import Objects
+        from s4weights.proxy.upstream.open import open_upstream
     upstream = open_upstream(settings)
     await upstream.start()
     try:

@@ -7,8 +7,7 @@ import json
 import sys
 from typing import Any
 
-from s4weights.codec.errors import ConfigError
-
+from .extras import proxy_extra
 from .settings import add_flags, given_flags
 
 
@@ -28,10 +27,8 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the settings; secrets masked."""
-    try:
+    with proxy_extra():
         from s4weights.proxy.config import load_settings
-    except ImportError as error:
-        raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
     flags = given_flags(options)
     flags.setdefault("upstream", None)
     rows = load_settings(flags, require_upstream=False).rows()

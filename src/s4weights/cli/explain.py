@@ -6,17 +6,16 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from s4weights.codec.container import BaseBody, read_bases
 from s4weights.codec.errors import FormatError, MissingBase
-from s4weights.proxy.lineage.names import pins_of
-from s4weights.proxy.lineage.perform import list_keys
-from s4weights.proxy.objects.objects import Objects
-from s4weights.proxy.objects.occupants import content, plain_bytes, restore_bytes
 
 from .buckets import add_arguments, run_on_bucket
 from .output import printable, size
+
+if TYPE_CHECKING:
+    from s4weights.proxy.objects.objects import Objects
 
 
 def add_parser(commands: Any) -> None:
@@ -39,6 +38,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _explain(objects: Objects, bucket: str, key: str, *, as_json: bool) -> int:
+    from s4weights.proxy.lineage.names import pins_of
+    from s4weights.proxy.lineage.perform import list_keys
+    from s4weights.proxy.objects.occupants import content, plain_bytes, restore_bytes
+
     found = await objects.resolve(bucket, key)
     about: dict[str, Any] = {"key": key, "logical_bytes": found.info.size, "stored_bytes": found.stored.size}
     chain: list[dict[str, Any]] = []

@@ -7,14 +7,15 @@ import json
 import sys
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from s4weights.proxy.lineage.timing import DELAYS
-from s4weights.proxy.objects.collector import Collector
-from s4weights.proxy.objects.objects import Objects
 
 from .buckets import add_arguments, run_on_bucket
 from .output import natural, printable, size
+
+if TYPE_CHECKING:
+    from s4weights.proxy.objects.objects import Objects
 
 
 def add_parser(commands: Any) -> None:
@@ -47,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _sweep(objects: Objects, bucket: str, _: str, *, grace: timedelta, dry_run: bool, as_json: bool) -> int:
+    from s4weights.proxy.objects.collector import Collector
+
     collector = Collector(objects.store.upstream, objects.store.guard, grace)
     done = freed_bytes = 0
     async for one in collector.sweep(bucket, dry_run=dry_run):

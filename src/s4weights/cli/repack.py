@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from s4weights.codec.errors import FormatError
 from s4weights.codec.types import Level
 from s4weights.proxy.errors import S3Error
-from s4weights.proxy.objects.objects import Objects
 
 from .buckets import add_arguments, run_on_bucket
 from .output import printable, size
+
+if TYPE_CHECKING:
+    from s4weights.proxy.objects.objects import Objects
 
 
 def add_parser(commands: Any) -> None:

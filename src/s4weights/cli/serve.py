@@ -9,8 +9,7 @@ import sys
 from dataclasses import replace
 from typing import Any, Final
 
-from s4weights.codec.errors import ConfigError
-
+from .extras import proxy_extra
 from .settings import add_flags, given_flags
 
 _EPILOG: Final = """\
@@ -39,13 +38,11 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    try:
+    with proxy_extra():
         import uvloop
 
         from s4weights.proxy.config import load_settings
         from s4weights.proxy.logs import set_up_logging
-    except ImportError as error:
-        raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
     settings = load_settings(given_flags(options)).settings
     settings = replace(settings, state_dir=settings.state_dir.expanduser())
     set_up_logging(settings.log_level, settings.log_format)

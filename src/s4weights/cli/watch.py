@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-from s4weights.codec.errors import ConfigError
+from .extras import proxy_extra
 
 _EPILOG: Final = """\
 Looks at the health port, and writes what it saw to a log group in the embedded metric format, from which CloudWatch makes
@@ -42,11 +42,9 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Watch until it is ended."""
-    try:
+    with proxy_extra():
         from s4weights.proxy.logs import set_up_logging
         from s4weights.proxy.watch.run import Watched, watch
-    except ImportError as error:
-        raise ConfigError(f"{error.name} is missing: pip install 's4weights[proxy]'") from None
     set_up_logging("INFO", "text")
     watched = Watched(
         health=options.health.rstrip("/"),
