@@ -70,15 +70,17 @@ class Rebaser:
             return False
         if _would_lose(found):
             return False
-        based = await self._store.lineage.begin_again((bucket, key), found.info.size, occupant_of(found))
-        await self._copy_through(found, based)
+        async with self._store.writes.hold(self._store.write_hold_bytes):
+            based = await self._store.lineage.begin_again((bucket, key), found.info.size, occupant_of(found))
+            await self._copy_through(found, based)
         return True
 
     async def write_again(self, found: LogicalObject) -> bool:
         """Write a container again, without bases and at this proxy's level. found: with its index. As rebase."""
         if _would_lose(found):
             return False
-        await self._copy_through(found, self._store.lineage.begin_alone((found.bucket, found.key), found.info.size))
+        async with self._store.writes.hold(self._store.write_hold_bytes):
+            await self._copy_through(found, self._store.lineage.begin_alone((found.bucket, found.key), found.info.size))
         return True
 
     def _gone(self, bucket: str, key: str, old: Occupant) -> None:
@@ -118,6 +120,7 @@ class Rebaser:
         return dependents if more_bytes < kept_bytes else []
 
     async def _copy_through(self, found: LogicalObject, based: BasedBody) -> None:
+        """In memory that is held: who waits for it has claimed no base and begun no file yet."""
         assert found.tail is not None
         assert found.tail.index is not None
         store, target, trailer = self._store, (found.bucket, found.key), found.tail.trailer
@@ -126,24 +129,21 @@ class Rebaser:
             **encryption(found.info.headers),
             **container_marker(found.info.last_modified),
         }
-        async with store.writes.hold(store.write_hold_bytes):
-            encoder = BodyEncoder(store, _kind(found.tail.index.about), based)
-            try:
-                await encoder.commit(store.writer(target, headers))
-                async for chunk in read_object(store, found, 0, found.info.size):
-                    await encoder.feed(chunk)
-                await encoder.end()
-                checksums = {**found.checksums}
-                if found.part_checksums:
-                    checksums[PART_CHECKSUMS] = ",".join(found.part_checksums)
-                await encoder.seal(trailer.etag, parts=found.parts, checksums=checksums)
-                if encoder.encoder.digest != trailer.digest:
-                    raise FormatError(
-                        f"{found.path}: expected XXH3-128 {trailer.digest.hex()} of what was written again"
-                    )
-                await encoder.finish(Conditions(if_match=f'"{found.stored.etag}"'))
-            finally:
-                await encoder.abort()
+        encoder = BodyEncoder(store, _kind(found.tail.index.about), based)
+        try:
+            await encoder.commit(store.writer(target, headers))
+            async for chunk in read_object(store, found, 0, found.info.size):
+                await encoder.feed(chunk)
+            await encoder.end()
+            checksums = {**found.checksums}
+            if found.part_checksums:
+                checksums[PART_CHECKSUMS] = ",".join(found.part_checksums)
+            await encoder.seal(trailer.etag, parts=found.parts, checksums=checksums)
+            if encoder.encoder.digest != trailer.digest:
+                raise FormatError(f"{found.path}: expected XXH3-128 {trailer.digest.hex()} of what was written again")
+            await encoder.finish(Conditions(if_match=f'"{found.stored.etag}"'))
+        finally:
+            await encoder.abort()
 
 
 def _would_lose(found: LogicalObject) -> bool:

@@ -1,6 +1,7 @@
 """The proxy's own objects, in this process, for the length of one call.
 
-Nothing of it is left when a call has ended, neither thread nor lock, so that a fork between calls takes nothing along.
+Nothing of it is left when a call has ended, neither thread nor lock, so that a fork between calls takes nothing along. The
+GPU's engine, where one is used, is the process's; a child makes one of its own.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from s4weights.proxy.config import Settings
-from s4weights.proxy.lineage.names import ALL_HIDDEN, HIDDEN
+from s4weights.proxy.lineage.names import ALL_HIDDEN, ALL_PINS, HIDDEN
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
@@ -140,3 +140,31 @@ async def test_a_process_that_has_nothing_reads_a_run_within_max_restore_ratio(
         most = max(most, reads.bytes / plain)
     print(f"restores read up to {most:.2f} times a plain container")
     assert 1.2 < most <= settings.max_restore_ratio
+
+
+async def test_one_that_is_given_up_while_it_waits_for_memory_leaves_nothing_behind(
+    upstream: DirectoryUpstream, settings: Settings
+) -> None:
+    objects = Objects(upstream, replace(settings, rebase=False), Metrics())
+    await objects.start()
+    run = Run()
+    for key in KEYS[:3]:
+        await put(objects, key, run.step())
+    await objects.delete(BUCKET, KEYS[1])
+    pins, files = await under(objects, ALL_PINS), sorted((settings.state_dir / "containers").iterdir())
+    found = await objects.resolve(BUCKET, KEYS[2])
+    async with objects.store.writes.hold(objects.store.writes.total_bytes):
+        works = [
+            asyncio.create_task(objects.rebaser.rebase(BUCKET, KEYS[2])),
+            asyncio.create_task(objects.rebaser.write_again(found)),
+        ]
+        await asyncio.sleep(0.5)
+        assert objects.store.writes.is_short
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+    assert await under(objects, ALL_PINS) == pins
+    assert sorted((settings.state_dir / "containers").iterdir()) == files
+    assert objects.store.writes.used_bytes == 0
+    assert await objects.rebaser.rebase(BUCKET, KEYS[2])
+    await objects.close()
