@@ -22,6 +22,15 @@ def test_it_holds_the_state_of_the_call_and_a_second_one_follows(tmp_path):
         assert s4weights.load_checkpoint(tmp_path, step)["weight"].unique().tolist() == [step]
 
 
+def test_a_relative_run_is_the_one_of_the_call(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    saving = s4weights.async_save_checkpoint({"a": torch.ones(9)}, "run", step=1)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    saving.result()
+    assert s4weights.list_checkpoints(tmp_path / "run") == [1]
+
+
 def test_a_failure_is_the_futures_and_is_logged(tmp_path, caplog):
     (tmp_path / "file").write_text("not a directory")
     with caplog.at_level(logging.ERROR):

@@ -205,6 +205,34 @@ def test_a_sharded_step_is_replaced_by_one_of_one_file(tmp_path):
     assert (names(folder), s4weights.load_checkpoint(tmp_path)) == ({"checkpoint.pt"}, {"a": 2})
 
 
+class Overtaken(s4weights.DCPWriter):
+    """Somebody saves the same step in one file before the last thing that a save does."""
+
+    def finish(self, metadata, results):
+        s4weights.save_checkpoint({"a": torch.ones(9)}, self.run, step=3)
+        super().finish(metadata, results)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_save_that_another_one_overtook_does_not_become_visible(tmp_path, overwrite):
+    writer = Overtaken(tmp_path, step=3, overwrite=overwrite)
+    writer.run = tmp_path
+    with pytest.raises(dcp.CheckpointException, match="another save has finished since this one began"):
+        dcp.save(training_state(), storage_writer=writer)
+    assert s4weights.load_checkpoint(tmp_path, step=3)["a"].sum() == 9
+    assert names(tmp_path / "checkpoints" / "step-3") == {"checkpoint.pt"}
+
+
+def test_shards_beside_a_step_in_one_file_are_not_loaded(tmp_path):
+    s4weights.save_checkpoint({"a": torch.ones(9)}, tmp_path, step=4)
+    save(training_state(), tmp_path, step=3)
+    # As a process leaves them that ends right after its one file became visible.
+    folder = tmp_path / "checkpoints" / "step-3"
+    (folder / "checkpoint.pt").write_bytes((folder.parent / "step-4" / "checkpoint.pt").read_bytes())
+    with pytest.raises(dcp.CheckpointException, match="expected a sharded checkpoint, found one file"):
+        load(blank(training_state()), s4weights.DCPReader(tmp_path, step=3))
+
+
 @BOTH
 @pytest.mark.parametrize("step", [None, 3], ids=["folder", "run"])
 @pytest.mark.parametrize("gains", [True, False])

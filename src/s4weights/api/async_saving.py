@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from threading import Lock
 
 import torch
@@ -14,7 +15,7 @@ from s4weights.codec.types import Buffer, Level
 from .body_pipe import saved_bytes
 from .run_files import put_step
 from .steps import check_step
-from .targets import Named, parse_level, parse_name
+from .targets import Named, S3Uri, parse_level, parse_name
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +48,10 @@ def async_save_checkpoint(
     Waits for the save that is under way. The future ends when the checkpoint is visible, or has its error, which is logged as
     well. A process that ends waits for it. Raises: ConfigError, what torch.save raises.
     """
-    parse_name(run)
+    place = parse_name(run)
+    if isinstance(place, Path):
+        # The caller's directory may be another one by the time it is written.
+        place = place.absolute()
     check_step(step)
     coded = parse_level(level)
     with _turns.lock:
@@ -56,15 +60,15 @@ def async_save_checkpoint(
         body = _Snapshot(saved_bytes(state))
         torch.save(state, body)  # type: ignore[arg-type]
         pool = ThreadPoolExecutor(1, thread_name_prefix="save")
-        saving = pool.submit(_save, body, run, step, coded, endpoint)
+        saving = pool.submit(_save, body, place, step, coded, endpoint)
         pool.shutdown(wait=False)
         _turns.last = saving
     return saving
 
 
-def _save(body: _Snapshot, run: Named, step: int, level: Level, endpoint: str | None) -> None:
+def _save(body: _Snapshot, run: Path | S3Uri, step: int, level: Level, endpoint: str | None) -> None:
     try:
-        put_step(parse_name(run), step, len(body.memory), lambda pipe: pipe.write(body.memory), level, endpoint)
+        put_step(run, step, len(body.memory), lambda pipe: pipe.write(body.memory), level, endpoint)
     except BaseException as error:
         _log.error("%s: step %s was not saved: %s", run, step, error)
         raise

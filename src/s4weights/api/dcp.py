@@ -32,7 +32,7 @@ from s4weights.codec.types import Level
 
 from .dcp_files import shard_files
 from .dcp_layout import SAFETENSORS, File, lay_out
-from .steps import MARKER
+from .steps import MARKER, ONE_FILE
 from .targets import Named, parse_level
 
 _VERSION: Final = getattr(filesystem, "CURRENT_DCP_VERSION", None)
@@ -77,11 +77,8 @@ class DCPWriter(FileSystemWriter):
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Raises: FileExistsError where there is one already and `overwrite` is not set."""
-        if not self.overwrite and (found := self.files.found()):
-            raise FileExistsError(
-                f"{self.files}: expected no checkpoint there, found {', '.join(sorted(found))}: "
-                "remove it, or set overwrite"
-            )
+        if not self.overwrite:
+            self._expect_none("remove it, or set overwrite")
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -101,7 +98,8 @@ class DCPWriter(FileSystemWriter):
         return done
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """The checkpoint becomes visible."""
+        """The checkpoint becomes visible. Raises: FileExistsError where another save has finished meanwhile."""
+        self._expect_none("another save has finished since this one began, and may have removed files of this one")
         if _VERSION is not None:
             metadata.version = _VERSION
         written = {result.index: cast(_Written, result.storage_data) for some in results for result in some}
@@ -120,6 +118,12 @@ class DCPWriter(FileSystemWriter):
     def validate_checkpoint_id(cls, checkpoint_id: str | PathLike[str]) -> bool:
         """Never: torch takes its own writer where none is named."""
         return False
+
+    def _expect_none(self, otherwise: str) -> None:
+        if found := self.files.found():
+            raise FileExistsError(
+                f"{self.files}: expected no checkpoint there, found {', '.join(sorted(found))}: {otherwise}"
+            )
 
     def _put(self, name: str, file: File) -> bytes:
         digests: list[bytes] = []
@@ -143,6 +147,14 @@ class DCPReader(FileSystemReader):
         if checkpoint_id is not None:
             self.files = self.files.at(checkpoint_id)
         super().reset()
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """Raises: ConfigError on a step in one file, also where shards are left beside it; as load, or as load_checkpoint."""
+        if ONE_FILE in self.files.found():
+            raise ConfigError(
+                f"{self.files}: expected a sharded checkpoint, found one file: load it with load_checkpoint"
+            )
+        return super().read_metadata(*args, **kwargs)
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """Keeps what the tensors are, and the files."""
