@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import zstandard
@@ -123,39 +123,43 @@ class Threads:
 def measure_threads(name: str, frames: Sequence[Frame], engine: Engine, runs: int) -> Iterator[Threads]:
     """Whole frames, `balanced`, encoded with comparison and hashes, and decoded with hashes; beside them what two threads gain
     here at all: SHA-256, which needs nothing but a core, and copying.
+
+    A thread takes frame after frame and drops what it has made, as one whose frames go out to a socket: memory that is
+    touched for the first time and the pool's own time for a task would be measured with the codec otherwise.
     """
-    encode = partial(encode_frame, engine=engine)
-    stored = [b"".join((one.header, one.payload)) for one in map(encode, frames)]
-    decode = partial(decode_frame, engine=engine)
-    logical = sum(len(frame.data) for frame in frames)
+    stored = [b"".join((one.header, one.payload)) for one in (encode_frame(frame, engine) for frame in frames)]
     bodies = [np.frombuffer(frame.data, np.uint8) for frame in frames]
-    copies = [(body, np.empty_like(body)) for body in bodies]
+    kinds: tuple[tuple[str, Callable[[Any], object], Sequence[object]], ...] = (
+        ("encode", lambda frame: encode_frame(frame, engine), frames),
+        ("decode", lambda frame: decode_frame(frame, engine), stored),
+        ("SHA-256 of the same", hashlib.sha256, bodies),
+        ("memcpy of the same", lambda pair: np.copyto(*pair), [(np.empty_like(body), body) for body in bodies]),
+    )
+    logical = sum(len(frame.data) for frame in frames)
+    timed: dict[str, list[tuple[float, float]]] = {step: [] for step, _, _ in kinds}
     with ThreadPoolExecutor(2) as pool:
-
-        def time_pair(work: Callable[..., object], units: Sequence[object]) -> tuple[float, float]:
-            started = time.perf_counter()
-            for unit in units:
-                work(unit)
-            between = time.perf_counter()
-            for done in [pool.submit(work, unit) for unit in units]:
-                done.result()
-            return between - started, time.perf_counter() - between
-
-        kinds: tuple[tuple[str, Callable[..., object], Sequence[object]], ...] = (
-            ("encode", encode, frames),
-            ("decode", decode, stored),
-            ("SHA-256 of the same", hashlib.sha256, bodies),
-            ("memcpy of the same", lambda pair: np.copyto(pair[1], pair[0]), copies),
-        )
-        timed: dict[str, list[tuple[float, float]]] = {step: [] for step, _, _ in kinds}
         for turn in range(runs + 1):
             for step, work, units in kinds:
-                pair = time_pair(work, units)
+                one, two = (_seconds(pool, threads, work, units) for threads in (1, 2))
                 if turn:
-                    timed[step].append(pair)
+                    timed[step].append((one, two))
     for step, pairs in timed.items():
-        one, two = ([pair[k] for pair in pairs] for k in (0, 1))
-        yield Threads(f"{name} {step}", logical, one, two, is_ours=step in ("encode", "decode"))
+        alone, together = ([pair[k] for pair in pairs] for k in (0, 1))
+        yield Threads(f"{name} {step}", logical, alone, together, is_ours=step in ("encode", "decode"))
+
+
+def _seconds(pool: ThreadPoolExecutor, threads: int, work: Callable[[Any], object], units: Sequence[object]) -> float:
+    """How long so many threads take together."""
+    left = iter(units)
+
+    def take() -> None:
+        for unit in left:
+            work(unit)
+
+    started = time.perf_counter()
+    for done in [pool.submit(take) for _ in range(threads)]:
+        done.result()
+    return time.perf_counter() - started
 
 
 def pack(body: bytes, engine: Engine, level: Level = Level.BALANCED) -> tuple[bytes, Encoder, list[Frame]]:

@@ -5,6 +5,7 @@
 #include "simd.hpp"
 #if defined(__x86_64__)
 #include "bits_avx2.hpp"
+#include "bits_avx512.hpp"
 #endif
 
 namespace s4 {
@@ -39,7 +40,11 @@ void encode_bits_block(BitsCode code, std::span<const std::uint8_t> symbols, std
                        BlockExceptions& exceptions) noexcept {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  if (simd() >= Simd::kAvx2) done = encode_bits_avx2(code, symbols, out, exceptions);
+  if (simd() == Simd::kAvx512) {
+    done = encode_bits_avx512(code, symbols, out, exceptions);
+  } else if (simd() == Simd::kAvx2) {
+    done = encode_bits_avx2(code, symbols, out, exceptions);
+  }
 #endif
   const std::size_t column = (symbols.size() + 7) / 8;
   std::uint8_t* to = out;
@@ -60,7 +65,11 @@ void encode_bits_block(BitsCode code, std::span<const std::uint8_t> symbols, std
 void decode_bits_block(BitsCode code, const std::uint8_t* stored, std::span<std::uint8_t> symbols) noexcept {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  if (simd() >= Simd::kAvx2) done = decode_bits_avx2(code, stored, symbols);
+  if (simd() == Simd::kAvx512) {
+    done = decode_bits_avx512(code, stored, symbols);
+  } else if (simd() == Simd::kAvx2) {
+    done = decode_bits_avx2(code, stored, symbols);
+  }
 #endif
   const std::size_t column = (symbols.size() + 7) / 8;
   for (std::size_t i = done; i < symbols.size(); ++i) symbols[i] = code.value;

@@ -2,33 +2,17 @@
 
 #include <immintrin.h>
 
+#include "bits_columns.hpp"
+
 namespace s4 {
 namespace {
 
-// The set bits of a mask, and where each one's run begins.
-struct Columns {
-  std::array<int, 8> bits;
-  std::array<std::size_t, 8> starts;
-  std::size_t count = 0;
-};
-
-Columns columns_of(std::uint8_t mask, std::size_t m) noexcept {
-  Columns columns;
-  const std::size_t size = (m + 7) / 8;
-  for (int bit = 0; bit < 8; ++bit) {
-    if ((mask >> bit & 1) == 0) continue;
-    columns.bits[columns.count] = bit;
-    columns.starts[columns.count] = columns.count * size;
-    ++columns.count;
-  }
-  return columns;
-}
-
-}  // namespace
-
-std::size_t encode_bits_avx2(BitsCode code, std::span<const std::uint8_t> symbols, std::uint8_t* out,
-                             BlockExceptions& exceptions) noexcept {
-  const Columns columns = columns_of(code.mask, symbols.size());
+template <std::size_t kCount>
+std::size_t encode(BitsCode code, std::span<const std::uint8_t> symbols, std::uint8_t* out,
+                   BlockExceptions& exceptions) noexcept {
+  const auto columns = bit_columns<kCount>(code.mask, symbols.size());
+  __m128i to_top[kCount == 0 ? 1 : kCount];
+  for (std::size_t k = 0; k < kCount; ++k) to_top[k] = _mm_cvtsi32_si128(std::countl_zero(columns[k].bit));
   const __m256i fixed = _mm256_set1_epi8(static_cast<char>(~code.mask));
   const __m256i value = _mm256_set1_epi8(static_cast<char>(code.value));
   std::size_t i = 0;
@@ -40,17 +24,20 @@ std::size_t encode_bits_avx2(BitsCode code, std::span<const std::uint8_t> symbol
       const auto at = i + static_cast<std::size_t>(std::countr_zero(other));
       exceptions.add(at, symbols[at]);
     }
-    for (std::size_t k = 0; k < columns.count; ++k) {
+    for (std::size_t k = 0; k < kCount; ++k) {
       // The top bit of a byte comes from the same byte, whatever the shift takes from its neighbour.
-      const __m256i top = _mm256_sll_epi16(x, _mm_cvtsi32_si128(7 - columns.bits[k]));
-      store32(out + columns.starts[k] + i / 8, static_cast<std::uint32_t>(_mm256_movemask_epi8(top)));
+      const __m256i top = _mm256_sll_epi16(x, to_top[k]);
+      store32(out + columns[k].start + i / 8, static_cast<std::uint32_t>(_mm256_movemask_epi8(top)));
     }
   }
   return i;
 }
 
-std::size_t decode_bits_avx2(BitsCode code, const std::uint8_t* stored, std::span<std::uint8_t> symbols) noexcept {
-  const Columns columns = columns_of(code.mask, symbols.size());
+template <std::size_t kCount>
+std::size_t decode(BitsCode code, const std::uint8_t* stored, std::span<std::uint8_t> symbols) noexcept {
+  const auto columns = bit_columns<kCount>(code.mask, symbols.size());
+  __m256i bits[kCount == 0 ? 1 : kCount];
+  for (std::size_t k = 0; k < kCount; ++k) bits[k] = _mm256_set1_epi8(static_cast<char>(columns[k].bit));
   const __m256i value = _mm256_set1_epi8(static_cast<char>(code.value));
   const __m256i spread =
       _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
@@ -58,15 +45,26 @@ std::size_t decode_bits_avx2(BitsCode code, const std::uint8_t* stored, std::spa
   std::size_t i = 0;
   for (; i + 32 <= symbols.size(); i += 32) {
     __m256i x = value;
-    for (std::size_t k = 0; k < columns.count; ++k) {
-      const __m256i bytes = _mm256_set1_epi32(static_cast<int>(load32(stored + columns.starts[k] + i / 8)));
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const __m256i bytes = _mm256_set1_epi32(static_cast<int>(load32(stored + columns[k].start + i / 8)));
       const __m256i picked = _mm256_and_si256(_mm256_shuffle_epi8(bytes, spread), select);
-      const __m256i is_set = _mm256_cmpeq_epi8(picked, select);
-      x = _mm256_or_si256(x, _mm256_and_si256(is_set, _mm256_set1_epi8(static_cast<char>(1 << columns.bits[k]))));
+      x = _mm256_or_si256(x, _mm256_and_si256(_mm256_cmpeq_epi8(picked, select), bits[k]));
     }
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols.data() + i), x);
   }
   return i;
+}
+
+}  // namespace
+
+std::size_t encode_bits_avx2(BitsCode code, std::span<const std::uint8_t> symbols, std::uint8_t* out,
+                             BlockExceptions& exceptions) noexcept {
+  return for_columns(code.mask,
+                     [&]<std::size_t kCount>() noexcept { return encode<kCount>(code, symbols, out, exceptions); });
+}
+
+std::size_t decode_bits_avx2(BitsCode code, const std::uint8_t* stored, std::span<std::uint8_t> symbols) noexcept {
+  return for_columns(code.mask, [&]<std::size_t kCount>() noexcept { return decode<kCount>(code, stored, symbols); });
 }
 
 }  // namespace s4

@@ -5,6 +5,7 @@
 
 #include "simd.hpp"
 #if defined(__x86_64__)
+#include "crc32c_avx512.hpp"
 #include "crc32c_sse42.hpp"
 #endif
 
@@ -51,6 +52,8 @@ std::uint32_t update_tables(std::span<const std::uint8_t> data, std::uint32_t cr
 
 std::uint32_t crc32c(std::span<const std::uint8_t> data, std::uint32_t initial) noexcept {
 #if defined(__x86_64__)
+  static const bool multiplies = __builtin_cpu_supports("vpclmulqdq");
+  if (multiplies && simd() == Simd::kAvx512) return ~crc32c_avx512(data, ~initial);
   // Every CPU with AVX2 has SSE 4.2.
   if (simd() >= Simd::kAvx2) return ~crc32c_sse42(data, ~initial);
 #endif

@@ -48,7 +48,8 @@ std::size_t encode_huffman_block(const HuffmanCode& code, std::span<const std::u
 
 inline constexpr std::size_t kMaxLookupSymbols = 6;
 
-// An entry for each 11 bits to come: up to six symbols in the low bytes, their bits in byte 6, their number in byte 7.
+// An entry for each 11 bits to come: in the lowest byte, which a shift takes as it is, the bits of up to six symbols;
+// then they themselves; in the top byte their number.
 struct HuffmanDecodeTable {
   std::array<std::uint64_t, 1U << kMaxCodeBits> entries;
   std::array<std::uint8_t, 256> lengths;  // by symbol

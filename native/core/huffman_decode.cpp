@@ -9,13 +9,13 @@ namespace s4 {
 namespace {
 
 constexpr std::size_t kEntries = 1U << kMaxCodeBits;
-constexpr std::uint64_t kSymbolBytes = 0x0000FFFFFFFFFFFF;
+constexpr std::uint64_t kSymbolBytes = 0x00FFFFFFFFFFFF00;
 
 constexpr std::uint64_t make_entry(std::uint64_t symbols, std::uint64_t count, std::uint64_t bits) noexcept {
-  return symbols | bits << 48 | count << 56;
+  return symbols | bits | count << 56;
 }
 
-inline std::size_t bits_of(std::uint64_t entry) noexcept { return entry >> 48 & 0xFF; }
+inline std::size_t bits_of(std::uint64_t entry) noexcept { return entry & 0xFF; }
 inline std::size_t count_of(std::uint64_t entry) noexcept { return entry >> 56; }
 
 }  // namespace
@@ -48,14 +48,14 @@ void make_huffman_table(const HuffmanCode& code, HuffmanDecodeTable& table) noex
         continue;
       }
       const std::uint64_t rest = parts[(std::size_t{1} << (b - bits)) + (i >> bits)];
-      std::uint64_t entry = symbols[i] | (rest & kSymbolBytes) << 8;
+      const std::uint64_t rest_symbols = rest & kSymbolBytes;
       std::size_t count = count_of(rest) + 1;
       std::size_t used = bits_of(rest) + bits;
       if (count > kMaxLookupSymbols) {
-        used -= table.lengths[rest >> (8 * (kMaxLookupSymbols - 1)) & 0xFF];
+        used -= table.lengths[rest >> (8 * kMaxLookupSymbols) & 0xFF];
         count = kMaxLookupSymbols;
       }
-      to[i] = make_entry(entry & kSymbolBytes, count, used);
+      to[i] = make_entry((rest_symbols << 8 & kSymbolBytes) | std::uint64_t{symbols[i]} << 8, count, used);
     }
   }
 }

@@ -7,7 +7,9 @@ namespace {
 
 Simd best() noexcept {
 #if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) return Simd::kScalar;
+  const bool vectors =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
+  if (!vectors) return Simd::kScalar;
   const bool wide =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   return wide ? Simd::kAvx512 : Simd::kAvx2;

@@ -47,11 +47,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::uint8_t> payload(choices.rest().begin(), choices.rest().end());
 
   Answer vector = decode(payload, layout, n * element.width, Simd::kAvx2, *workspace);
-  const Answer scalar = decode(payload, layout, n * element.width, Simd::kScalar, *workspace);
-  fuzz::expect(same(vector.fault, scalar.fault), "the same fault from scalar and vector kernels");
   const bool decodes = vector.fault.error == PayloadError::kNone;
-  if (decodes) fuzz::expect(vector.frame == scalar.frame, "the same frame from scalar and vector kernels");
-  for (const Simd kernels : {Simd::kAvx2, Simd::kScalar}) {
+  for (const Simd kernels : {Simd::kAvx512, Simd::kScalar}) {
+    const Answer other = decode(payload, layout, n * element.width, kernels, *workspace);
+    fuzz::expect(same(vector.fault, other.fault), "the same fault from all kernels");
+    if (decodes) fuzz::expect(vector.frame == other.frame, "the same frame from all kernels");
+  }
+  for (const Simd kernels : {Simd::kAvx512, Simd::kAvx2, Simd::kScalar}) {
     set_simd(kernels);
     fuzz::expect(verify_payload(payload, layout, vector.frame, *workspace) == decodes, "verified where it decodes");
     if (!decodes) continue;

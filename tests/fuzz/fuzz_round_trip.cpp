@@ -126,15 +126,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   set_simd(Simd::kScalar);
   // Of different bytes: one that is not written at all is seen too.
   std::vector<std::uint8_t> scalar(encode_bound_bytes(frame.size(), element.width), 0x55);
-  std::vector<std::uint8_t> vector(scalar.size(), 0xAA);
+  std::vector<std::uint8_t> vector(scalar.size());
   const EncodedPayload expected = encode_payload(input, scalar, *workspace);
-  set_simd(Simd::kAvx2);
-  const EncodedPayload coded = encode_payload(input, vector, *workspace);
-  fuzz::expect(coded.bytes == expected.bytes && coded.copy == expected.copy && coded.candidate == expected.candidate &&
-                   coded.modes == expected.modes,
-               "the same choice from scalar and vector kernels");
-  fuzz::expect(std::equal(vector.begin(), vector.begin() + static_cast<std::ptrdiff_t>(coded.bytes), scalar.begin()),
-               "the same payload from scalar and vector kernels");
+  EncodedPayload coded = expected;
+  for (const Simd kernels : {Simd::kAvx512, Simd::kAvx2}) {
+    if (set_simd(kernels) != kernels) continue;
+    std::fill(vector.begin(), vector.end(), std::uint8_t{0xAA});
+    coded = encode_payload(input, vector, *workspace);
+    fuzz::expect(coded.bytes == expected.bytes && coded.copy == expected.copy &&
+                     coded.candidate == expected.candidate && coded.modes == expected.modes,
+                 "the same choice from scalar and vector kernels");
+    fuzz::expect(std::equal(scalar.begin(), scalar.begin() + static_cast<std::ptrdiff_t>(coded.bytes), vector.begin()),
+                 "the same payload from scalar and vector kernels");
+  }
   const Predictor predictor = coded.candidate.predictor;
   const std::uint8_t* base = needs_base(predictor) ? bases[coded.candidate.base].elements : nullptr;
   if (coded.copy) {
@@ -150,12 +154,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   fuzz::expect(coded.bytes + (base != nullptr ? kReferenceBytes : 0) < frame.size(),
                "a payload that is smaller than the frame");
-  const std::vector<std::uint8_t> payload(vector.begin(), vector.begin() + static_cast<std::ptrdiff_t>(coded.bytes));
+  const std::vector<std::uint8_t> payload(scalar.begin(), scalar.begin() + static_cast<std::ptrdiff_t>(coded.bytes));
   const PayloadLayout layout{element.width, element.octave_bits, coded.candidate.rotation, predictor, base};
-  fuzz::expect(verify_payload(payload, layout, frame, *workspace), "a payload that verifies");
-  std::vector<std::uint8_t> found(frame.size());
-  fuzz::expect(decode_payload(payload, layout, found, *workspace).error == PayloadError::kNone,
-               "a payload that decodes");
-  fuzz::expect(found == frame, "the frame");
+  for (const Simd kernels : {Simd::kAvx512, Simd::kAvx2}) {
+    set_simd(kernels);
+    fuzz::expect(verify_payload(payload, layout, frame, *workspace), "a payload that verifies");
+    std::vector<std::uint8_t> found(frame.size());
+    fuzz::expect(decode_payload(payload, layout, found, *workspace).error == PayloadError::kNone,
+                 "a payload that decodes");
+    fuzz::expect(found == frame, "the frame");
+  }
   return 0;
 }

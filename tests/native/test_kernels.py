@@ -36,7 +36,7 @@ def test_crc32c_gives_the_known_answers(data, expected, simd):
     assert _native.crc32c(data) == expected
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 9, 3071, 3072, 3073, 6144, 9221])
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 255, 256, 257, 511, 512, 775, 3071, 3072, 3073, 6144, 9221])
 def test_crc32c_at_sizes_around_its_runs(size, simd):
     data = np.random.default_rng(size).bytes(size)
     assert _native.crc32c(data) == crc_by_bits(data)
