@@ -44,6 +44,7 @@ std::size_t decode(BitsCode code, const std::uint8_t* stored, std::span<std::uin
   const __m256i select = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ULL));
   std::size_t i = 0;
   for (; i + 32 <= symbols.size(); i += 32) {
+    if (i % 512 == 0) prefetch_columns(columns, stored + i / 8);
     __m256i x = value;
     for (std::size_t k = 0; k < kCount; ++k) {
       const __m256i bytes = _mm256_set1_epi32(static_cast<int>(load32(stored + columns[k].start + i / 8)));

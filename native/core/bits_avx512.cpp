@@ -46,6 +46,7 @@ std::size_t decode(BitsCode code, const std::uint8_t* stored, std::span<std::uin
   const __m512i value = _mm512_set1_epi8(static_cast<char>(code.value));
   std::size_t i = 0;
   for (; i + 64 <= symbols.size(); i += 64) {
+    if (i % 512 == 0) prefetch_columns(columns, stored + i / 8);
     __m512i x = value;
     for (std::size_t k = 0; k < kCount; ++k) {
       x = _mm512_mask_add_epi8(x, load64(stored + columns[k].start + i / 8), x, vectors.bits[k]);

@@ -21,6 +21,9 @@ inline constexpr std::ptrdiff_t kStepSymbols = kLookups * kMaxLookupSymbols;
 // How far a lookup's store reaches behind its symbols.
 inline constexpr std::ptrdiff_t kStoreOver = 8 - kMaxLookupSymbols;
 
+// Stored bytes of a stream that are asked for before they are needed.
+inline constexpr std::size_t kAhead = 512;
+
 struct Stream {
   const std::uint8_t* at;  // the byte that holds the next bit
   std::size_t bit;         // in that byte
@@ -66,6 +69,7 @@ inline void run_steps(const HuffmanDecodeTable& table, Stream* streams, std::ptr
       const auto taken = static_cast<std::size_t>(std::countl_zero(bits[j]));
       at[j] += taken >> 3;
       bits[j] = refill(at[j], taken & 7);
+      __builtin_prefetch(at[j] + kAhead);
     }
   }
   for (std::size_t j = 0; j < kTogether; ++j) {

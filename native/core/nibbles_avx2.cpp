@@ -5,6 +5,12 @@
 #include <bit>
 
 namespace s4 {
+namespace {
+
+// Stored bytes that are asked for before they are needed.
+constexpr std::size_t kAhead = 1024;
+
+}  // namespace
 
 std::size_t encode_nibbles_avx2(std::uint8_t first, std::span<const std::uint8_t> symbols, std::uint8_t* out,
                                 BlockExceptions& exceptions) noexcept {
@@ -40,6 +46,7 @@ std::size_t decode_nibbles_avx2(std::uint8_t first, const std::uint8_t* stored,
   const __m256i low_half = _mm256_set1_epi8(15);
   std::size_t i = 0;
   for (; i + kNibbleGroup <= symbols.size(); i += kNibbleGroup, stored += 32) {
+    if (i % 128 == 0) __builtin_prefetch(stored + kAhead);
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(stored));
     const __m256i low = _mm256_and_si256(codes, low_half);
     const __m256i high = _mm256_and_si256(_mm256_srli_epi16(codes, 4), low_half);

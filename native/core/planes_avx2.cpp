@@ -94,6 +94,11 @@ bool join_steps(const PlaneLayout& layout, const ConstPlanePointers& planes, con
   for (std::size_t i = 0; i < n; i += kStep) {
     const std::uint8_t* beside = side + i * kSideBytes<Word, kWay>;
     prefetch<Word, kWay>(beside);
+    if (!kCompare && i % 64 == 0) {
+      for (std::size_t k = 0; k < sizeof(Word); ++k) {
+        _mm_prefetch(reinterpret_cast<const char*>(planes[k] + start + i) + kAhead, _MM_HINT_T0);
+      }
+    }
     typename L::Vectors x = L::from_planes(planes, start + i);
     for (std::size_t k = 0; k < L::kVectors; ++k) {
       x[k] = BaseLanes<Word>::template given<kWay>(back(x[k]), beside, k);
