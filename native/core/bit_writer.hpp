@@ -10,15 +10,27 @@ namespace {
 // Writes eight bytes at a time: up to seven more than the bits need.
 class BitWriter {
  public:
+  static constexpr std::size_t kMost = 56;  // bits at once
+
   explicit BitWriter(std::uint8_t* out) noexcept : at_(out) {}
 
-  // count: at most 56.
+  // count: at most kMost.
   void put(std::uint64_t bits, std::size_t count) noexcept {
     waiting_ |= bits << waiting_bits_;
     waiting_bits_ += count;
     store64(at_, waiting_);
     at_ += waiting_bits_ >> 3;
     waiting_ >>= waiting_bits_ & ~std::size_t{7};
+    waiting_bits_ &= 7;
+  }
+
+  // count: 8 to kMost, so that what waits afterwards is of these bits alone: the next ones need not wait for it.
+  void put_bytes(std::uint64_t bits, std::size_t count) noexcept {
+    const std::uint64_t shifted = bits << waiting_bits_;
+    store64(at_, shifted | waiting_);
+    waiting_bits_ += count;
+    at_ += waiting_bits_ >> 3;
+    waiting_ = shifted >> (waiting_bits_ & ~std::size_t{7});
     waiting_bits_ &= 7;
   }
 
@@ -40,8 +52,9 @@ inline void put_symbol(BitWriter& bits, const HuffmanEncodeTable& table, std::ui
 }
 
 // Symbols of a stream, which starts at this position of its block: four at a time, of any code.
-inline void put_symbols(BitWriter& bits, const HuffmanEncodeTable& table, std::span<const std::uint8_t> symbols,
+inline void put_symbols(BitWriter& to, const HuffmanEncodeTable& table, std::span<const std::uint8_t> symbols,
                         std::size_t start, BlockExceptions& exceptions) noexcept {
+  BitWriter bits = to;  // in registers: what it writes could be itself
   std::size_t i = 0;
   for (; i + 4 <= symbols.size(); i += 4) {
     std::uint64_t word = 0;
@@ -61,6 +74,7 @@ inline void put_symbols(BitWriter& bits, const HuffmanEncodeTable& table, std::s
     bits.put(word, count);
   }
   for (; i < symbols.size(); ++i) put_symbol(bits, table, symbols[i], start + i, exceptions);
+  to = bits;
 }
 
 }  // namespace

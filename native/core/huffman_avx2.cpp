@@ -96,11 +96,11 @@ inline void store(std::array<std::uint64_t, 4>& to, __m256i from) noexcept {
 inline void put(BitWriter& writer, const Joined& joined) noexcept {
   alignas(32) std::array<std::uint64_t, 4> words;
   alignas(32) std::array<std::uint64_t, 4> bits;
-  const __m256i too_long = _mm256_cmpgt_epi64(joined.bits, _mm256_set1_epi64x(56));
+  const __m256i too_long = _mm256_cmpgt_epi64(joined.bits, _mm256_set1_epi64x(BitWriter::kMost));
   if (_mm256_testz_si256(too_long, too_long)) [[likely]] {
     store(words, joined.words);
     store(bits, joined.bits);
-    for (std::size_t i = 0; i < 4; ++i) writer.put(words[i], bits[i]);
+    for (std::size_t i = 0; i < 4; ++i) writer.put_bytes(words[i], bits[i]);
     return;
   }
   alignas(32) std::array<std::uint64_t, 4> second;
@@ -116,8 +116,9 @@ inline void put(BitWriter& writer, const Joined& joined) noexcept {
 }
 
 // Of a code with 32 places: 32 symbols at a time. Returns how many it has put.
-std::size_t put_window(BitWriter& writer, const HuffmanCode& code, std::span<const std::uint8_t> symbols,
-                       std::size_t start, BlockExceptions& exceptions) noexcept {
+std::size_t put_window(BitWriter& to, const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::size_t start,
+                       BlockExceptions& exceptions) noexcept {
+  BitWriter writer = to;  // in registers: what it writes could be itself
   std::array<std::uint8_t, kWindow> low;
   std::array<std::uint8_t, kWindow> high;
   std::array<std::uint8_t, kWindow> lengths;
@@ -148,6 +149,7 @@ std::size_t put_window(BitWriter& writer, const HuffmanCode& code, std::span<con
     }
     put(writer, join(codes, places));
   }
+  to = writer;
   return i;
 }
 

@@ -3,6 +3,7 @@
 #include "simd.hpp"
 #if defined(__x86_64__)
 #include "huffman_avx2.hpp"
+#include "huffman_avx512.hpp"
 #endif
 
 namespace s4 {
@@ -23,7 +24,8 @@ std::uint8_t* encode_stream(const HuffmanCode& code, const HuffmanEncodeTable& t
                             std::span<const std::uint8_t> symbols, std::size_t start, std::uint8_t* out,
                             BlockExceptions& exceptions) noexcept {
 #if defined(__x86_64__)
-  if (simd() >= Simd::kAvx2) return encode_huffman_stream_avx2(code, table, symbols, start, out, exceptions);
+  if (simd() == Simd::kAvx512) return encode_huffman_stream_avx512(code, table, symbols, start, out, exceptions);
+  if (simd() == Simd::kAvx2) return encode_huffman_stream_avx2(code, table, symbols, start, out, exceptions);
 #else
   static_cast<void>(code);
 #endif
