@@ -54,7 +54,7 @@ inline void put_symbol(BitWriter& bits, const HuffmanEncodeTable& table, std::ui
 // Symbols of a stream, which starts at this position of its block: four at a time, of any code.
 inline void put_symbols(BitWriter& to, const HuffmanEncodeTable& table, std::span<const std::uint8_t> symbols,
                         std::size_t start, BlockExceptions& exceptions) noexcept {
-  BitWriter bits = to;  // in registers: what it writes could be itself
+  BitWriter bits = to;  // of its own: a byte that is stored could be one of to's
   std::size_t i = 0;
   for (; i + 4 <= symbols.size(); i += 4) {
     std::uint64_t word = 0;

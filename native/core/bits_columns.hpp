@@ -4,6 +4,8 @@
 #include "bits.hpp"
 
 namespace s4 {
+// Every file has copies of its own: the linker must not take one that was compiled for AVX-512 to serve the others.
+namespace {
 
 struct BitColumn {
   std::uint8_t bit = 0;   // its value in a symbol
@@ -47,4 +49,5 @@ std::size_t for_columns(std::uint8_t mask, const Work& work) noexcept {
   }
 }
 
+}  // namespace
 }  // namespace s4

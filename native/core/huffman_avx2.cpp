@@ -118,7 +118,7 @@ inline void put(BitWriter& writer, const Joined& joined) noexcept {
 // Of a code with 32 places: 32 symbols at a time. Returns how many it has put.
 std::size_t put_window(BitWriter& to, const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::size_t start,
                        BlockExceptions& exceptions) noexcept {
-  BitWriter writer = to;  // in registers: what it writes could be itself
+  BitWriter writer = to;  // of its own: a byte that is stored could be one of to's
   std::array<std::uint8_t, kWindow> low;
   std::array<std::uint8_t, kWindow> high;
   std::array<std::uint8_t, kWindow> lengths;

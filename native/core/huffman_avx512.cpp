@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kStep = 64;
 // A place's code in the low bits of a word of 16, its length above; a length of 0: no code.
 constexpr unsigned kWordLengthShift = 12;
+constexpr auto kWordLengths = static_cast<short>(0xFFFFU << kWordLengthShift);
 
 // Bits of several symbols, and how many they are, in each lane.
 struct Lanes {
@@ -62,7 +63,7 @@ class Window {
         _mm512_and_si512(_mm512_sub_epi16(_mm512_cvtepu8_epi16(bytes), first_), _mm512_set1_epi16(0xFF));
     const __m512i found = _mm512_permutexvar_epi16(places, entries_);
     const __mmask32 inside = _mm512_cmplt_epu16_mask(places, _mm512_set1_epi16(kWindow));
-    missing = ~_mm512_mask_test_epi16_mask(inside, found, _mm512_set1_epi16(static_cast<short>(0xF000)));
+    missing = ~_mm512_mask_test_epi16_mask(inside, found, _mm512_set1_epi16(kWordLengths));
     return missing == 0 ? found : _mm512_mask_permutexvar_epi16(found, missing, shortest_, entries_);
   }
 
@@ -99,7 +100,7 @@ void put(BitWriter& writer, Lanes a, Lanes b) noexcept {
 // Of a code with 32 places. Returns how many symbols it has put.
 std::size_t put_window(BitWriter& to, const HuffmanCode& code, std::span<const std::uint8_t> symbols, std::size_t start,
                        BlockExceptions& exceptions) noexcept {
-  BitWriter writer = to;  // in registers: what it writes could be itself
+  BitWriter writer = to;  // of its own: a byte that is stored could be one of to's
   const Window window(code);
   std::size_t i = 0;
   for (; i + kStep <= symbols.size(); i += kStep) {

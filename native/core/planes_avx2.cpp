@@ -94,8 +94,9 @@ bool join_steps(const PlaneLayout& layout, const ConstPlanePointers& planes, con
   for (std::size_t i = 0; i < n; i += kStep) {
     const std::uint8_t* beside = side + i * kSideBytes<Word, kWay>;
     prefetch<Word, kWay>(beside);
-    if (!kCompare && i % 64 == 0) {
-      for (std::size_t k = 0; k < sizeof(Word); ++k) {
+    // What is compared was written a moment ago.
+    if constexpr (!kCompare) {
+      for (std::size_t k = 0; i % 64 == 0 && k < sizeof(Word); ++k) {
         _mm_prefetch(reinterpret_cast<const char*>(planes[k] + start + i) + kAhead, _MM_HINT_T0);
       }
     }

@@ -3,7 +3,7 @@
 
 namespace s4 {
 
-// kAvx512: foundation, byte and word, vector length; with all of kAvx2.
+// kAvx2: with BMI2 and LZCNT. kAvx512: foundation, byte and word, vector length; with all of kAvx2.
 enum class Simd { kScalar = 0, kAvx2 = 1, kAvx512 = 2 };
 
 // The best set that this machine has, unless set_simd chose a lower one.

@@ -1,4 +1,4 @@
-"""ceph/s3-tests straight against SeaweedFS and through the proxy before it: what passes straight must pass through.
+"""ceph/s3-tests straight against SeaweedFS or moto and through the proxy before it: what passes straight must pass through.
 
     git clone https://github.com/ceph/s3-tests CHECKOUT
     python -m venv CHECKOUT/venv && CHECKOUT/venv/bin/pip install -r CHECKOUT/requirements.txt pytest-timeout pytest-xdist
@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from xml.etree import ElementTree
 
 from tests.e2e.bodies import ROOT
 from tests.e2e.proxy_process import ProxyProcess
-from tests.servers import SeaweedFS
+from tests.servers import START_S, SeaweedFS, free_port
 
 # What no S3-compatible server behind a proxy is asked here: other services, and calls of Ceph alone.
 LEFT_OUT: Final = [
@@ -62,6 +64,41 @@ class Server(SeaweedFS):
 
     def users(self) -> dict[str, tuple[str, str]]:
         return {**super().users(), **USERS}
+
+
+class Moto:
+    """moto's server, which takes any signature and keeps bodies in its memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "log"
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def environment(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto", "AWS_DEFAULT_REGION": "us-east-1"}
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+                return self
+            time.sleep(0.2)
+        raise AssertionError(f"moto did not start:\n{self._log.read_text()[-4000:]}")
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+
+SERVERS: Final[dict[str, type[Server] | type[Moto]]] = {"seaweedfs": Server, "moto": Moto}
 
 
 def exceptions() -> set[str]:
@@ -130,7 +167,7 @@ def read_report(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def run_straight(arguments: argparse.Namespace, server: Server, folder: Path) -> dict[str, str]:
+def run_straight(arguments: argparse.Namespace, server: Server | Moto, folder: Path) -> dict[str, str]:
     if arguments.baseline and arguments.baseline.exists():
         return dict(json.loads(arguments.baseline.read_text()))
     outcomes = run_suite(arguments, server.endpoint, folder, "straight")
@@ -139,7 +176,7 @@ def run_straight(arguments: argparse.Namespace, server: Server, folder: Path) ->
     return outcomes
 
 
-def run_through(arguments: argparse.Namespace, server: Server, folder: Path, only: list[str]) -> dict[str, str]:
+def run_through(arguments: argparse.Namespace, server: Server | Moto, folder: Path, only: list[str]) -> dict[str, str]:
     keys = folder / "keys.toml"
     keys.write_text("".join(f'[[key]]\naccess_key = "{a}"\nsecret_key = "{s}"\n' for a, s in USERS.values()))
     keys.chmod(0o600)
@@ -162,6 +199,7 @@ def run_through(arguments: argparse.Namespace, server: Server, folder: Path, onl
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
+    parser.add_argument("--server", choices=SERVERS, default="seaweedfs", help="what stands for S3")
     parser.add_argument("--python", type=Path, help="of the suite's environment; default: CHECKOUT/venv")
     parser.add_argument("--encode-all", action="store_true", help="treat every body as a checkpoint")
     parser.add_argument("--baseline", type=Path, help="keep the straight run's outcomes here, and use them again")
@@ -172,7 +210,7 @@ def main() -> int:
     arguments.checkout = arguments.checkout.resolve()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="s4w-s3-tests-"))
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as data, Server(Path(data)) as server:
+    with tempfile.TemporaryDirectory() as data, SERVERS[arguments.server](Path(data)) as server:
         straight = run_straight(arguments, server, folder)
         passed = sorted(name for name, outcome in straight.items() if outcome == "passed")
         through = run_through(arguments, server, folder, passed)
