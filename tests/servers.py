@@ -1,4 +1,4 @@
-"""A real S3 server for tests: SeaweedFS, from PyPI."""
+"""Real S3 servers for tests: SeaweedFS, and moto beside it, both from PyPI."""
 
 from __future__ import annotations
 
@@ -128,6 +128,38 @@ class SeaweedFS:
             except (BotoCoreError, ClientError):
                 time.sleep(0.3)
         raise AssertionError(f"SeaweedFS did not start:\n{(self._folder / 'log').read_text()[-4000:]}")
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+
+class Moto:
+    """moto's server, which takes any signature and keeps bodies in its memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "log"
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def environment(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto", "AWS_DEFAULT_REGION": "us-east-1"}
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+                return self
+            time.sleep(0.2)
+        raise AssertionError(f"moto did not start:\n{self._log.read_text()[-4000:]}")
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None

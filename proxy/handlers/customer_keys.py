@@ -7,18 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Final
+from urllib.parse import quote
 
 from aiohttp import web
 
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.objects.parts import CopiedBody
+from s4weights.proxy.upstream.protocol import Forwarded
 
 from .attributes import check_key
 from .copy_object import find_source, parse_source
-from .forward import forward, forward_stream, forward_write
+from .foreign_uploads import is_foreign
+from .forward import forward, forward_stream, forward_write, pass_back
+from .multipart import part_number
+from .upload_part import asked_range, copied
 
 Handler = Callable[[Context], Awaitable[web.StreamResponse]]
-_SOURCE_KEY: Final = "x-amz-copy-source-server-side-encryption-customer-algorithm"
+_SOURCE: Final = "x-amz-copy-source-"
+_SOURCE_KEY: Final = f"{_SOURCE}server-side-encryption-customer-algorithm"
 
 
 def with_customer_key(found: tuple[str, Handler]) -> tuple[str, Handler]:
@@ -38,6 +45,50 @@ async def _copy(context: Context) -> web.StreamResponse:
     return await forward_write(context)
 
 
+async def _copy_part(context: Context) -> web.StreamResponse:
+    """The bucket does not know an upload of ours by its id: such a part is read with the source's key, and sent."""
+    if _SOURCE_KEY not in context.headers or is_foreign(context):
+        return await _copy(context)
+    check_key(context.key)
+    number, asked = part_number(context), asked_range(context)
+    upload = context.objects.uploads.find(context.bucket, context.key, context.query["uploadId"])
+    source = await context.upstream.forward(_read_source(context, asked))
+    try:
+        length = source.length or 0
+        if source.status == 304:
+            raise S3Error("PreconditionFailed")
+        if source.status not in (200, 206):
+            return await pass_back(context, source)
+        if asked is not None and length != asked[1]:
+            raise S3Error("InvalidRange", "The requested range is not satisfiable.")
+        assert source.body is not None
+        assert not isinstance(source.body, bytes)
+        body = CopiedBody(source.body, upload.plan.header if upload.plan else None)
+        part = await context.objects.uploads.put_part(
+            context.bucket, context.key, upload.upload_id, number, body, length
+        )
+    finally:
+        if source.release is not None:
+            source.release()
+    return copied(context, part, upload.headers)
+
+
+def _read_source(context: Context, asked: tuple[int, int] | None) -> Forwarded:
+    """GetObject of a copy's source, with its key and its conditions."""
+    bucket, key, version_id = parse_source(context, context.headers["x-amz-copy-source"])
+    headers = {}
+    for name, value in context.headers.items():
+        rest = name.removeprefix(_SOURCE)
+        if rest != name and rest.startswith("if-"):
+            headers[rest] = value
+        elif rest != name and rest.startswith("server-side-encryption-customer-"):
+            headers[f"x-amz-{rest}"] = value
+    if asked is not None:
+        headers["range"] = f"bytes={asked[0]}-{asked[0] + asked[1] - 1}"
+    query = f"versionId={quote(version_id, safe='-._~')}" if version_id else ""
+    return Forwarded("GET", quote(f"/{bucket}/{key}", safe="/-._~"), query, headers=headers, body=b"", length=0)
+
+
 # PutObject is not among them: its own handler streams the body, and stores it as it is.
 _HANDLERS: Final[dict[str, Handler]] = {
     "GetObject": forward,
@@ -46,7 +97,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "CreateMultipartUpload": forward,
     "UploadPart": forward_stream,
     "CopyObject": _copy,
-    "UploadPartCopy": _copy,
+    "UploadPartCopy": _copy_part,
     "CompleteMultipartUpload": forward_write,
     "ListParts": forward,
 }

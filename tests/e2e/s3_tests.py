@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import argparse
 import configparser
-import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from xml.etree import ElementTree
 
 from tests.e2e.bodies import ROOT
 from tests.e2e.proxy_process import ProxyProcess
-from tests.servers import START_S, SeaweedFS, free_port
+from tests.servers import Moto, SeaweedFS
 
 # What no S3-compatible server behind a proxy is asked here: other services, and calls of Ceph alone.
 LEFT_OUT: Final = [
@@ -64,38 +62,6 @@ class Server(SeaweedFS):
 
     def users(self) -> dict[str, tuple[str, str]]:
         return {**super().users(), **USERS}
-
-
-class Moto:
-    """moto's server, which takes any signature and keeps bodies in its memory."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "log"
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
-
-    def environment(self) -> dict[str, str]:
-        return {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto", "AWS_DEFAULT_REGION": "us-east-1"}
-
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
-                return self
-            time.sleep(0.2)
-        raise AssertionError(f"moto did not start:\n{self._log.read_text()[-4000:]}")
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
 
 
 SERVERS: Final[dict[str, type[Server] | type[Moto]]] = {"seaweedfs": Server, "moto": Moto}

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import aiohttp
 from yarl import URL
 
+from s4weights.proxy.checksums.algorithms import algorithm_of
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum
 
@@ -87,6 +88,9 @@ class RawClient:
             # Nothing would ask the body for its end, where its checks are.
             await source.drain()
         chunks = source.chunks()
+        if checksum is not None:
+            # S3 sees it by the checksum; other servers look for its name.
+            headers = {**headers, "x-amz-sdk-checksum-algorithm": algorithm_of(checksum.header)}
         if checksum is not None and (checksum.known or not length):
             headers = {**headers, checksum.header: checksum.value()}
         elif checksum is not None:
