@@ -22,8 +22,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import boto3
-from botocore.config import Config
 from memory_bench import Checkpoint
 from results import machine, markdown_table, write_section
 from straight_bench import whole
@@ -31,7 +29,7 @@ from straight_bench import whole
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from tests.e2e.proxy_process import ACCESS_KEY, SECRET_KEY, ProxyProcess  # noqa: E402
-from tests.servers import SeaweedFS  # noqa: E402
+from tests.servers import SeaweedFS, client_of  # noqa: E402
 
 BUCKET = "bench"
 MIB = 1 << 20
@@ -68,18 +66,6 @@ CALLS: dict[str, Callable[[Any, str, bytes], None]] = {
 }
 
 
-def client_of(endpoint: str, access_key: str, secret_key: str) -> Any:
-    config = Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True, read_timeout=600)
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=access_key,
-        aws_secret_access_key=secret_key,
-        config=config,
-    )
-
-
 @contextlib.contextmanager
 def relay(endpoint: str, bytes_per_s: float) -> Iterator[tuple[str, int]]:
     """Endpoint and process of a relay in front of another endpoint."""
@@ -109,8 +95,8 @@ def measure(server: SeaweedFS, body: bytes, runs: int, bytes_per_s: float | None
         stack.callback(proxy.stop)
         processes["proxy"] = proxy.pid
         clients = {
-            "straight": client_of(endpoint, *server.users()["tests"]),
-            "through": client_of(proxy.endpoint, ACCESS_KEY, SECRET_KEY),
+            "straight": client_of(endpoint, *server.users()["tests"], read_timeout=600),
+            "through": client_of(proxy.endpoint, ACCESS_KEY, SECRET_KEY, read_timeout=600),
         }
         with contextlib.suppress(clients["straight"].exceptions.BucketAlreadyOwnedByYou):
             clients["straight"].create_bucket(Bucket=BUCKET)

@@ -42,6 +42,18 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def client_of(endpoint: str, access_key: str, secret_key: str, **options: Any) -> Any:
+    """boto3's; options: as its Config's."""
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True, **options),
+    )
+
+
 def program_path() -> Path:
     """Where SeaweedFS is, or would be: on the path, or beside this Python."""
     return Path(shutil.which("weed") or Path(sys.executable).parent / "weed")
@@ -76,14 +88,7 @@ class SeaweedFS:
         }
 
     def client(self, **options: Any) -> Any:
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-            config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True, **options),
-        )
+        return client_of(self.endpoint, ACCESS_KEY, SECRET_KEY, **options)
 
     def __enter__(self) -> Self:
         program = str(program_path())
@@ -146,6 +151,9 @@ class Moto:
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._port}"
+
+    def client(self) -> Any:
+        return client_of(self.endpoint, "moto", "moto")
 
     def environment(self) -> dict[str, str]:
         return {"AWS_ACCESS_KEY_ID": "moto", "AWS_SECRET_ACCESS_KEY": "moto", "AWS_DEFAULT_REGION": "us-east-1"}

@@ -77,5 +77,17 @@ inline void put_symbols(BitWriter& to, const HuffmanEncodeTable& table, std::spa
   to = bits;
 }
 
+// A stream, which starts at this position of its block. put_window: puts the first symbols of a code with kWindow
+// places, as many as it says. Returns the first byte behind the stream.
+template <typename PutWindow>
+std::uint8_t* put_stream(const HuffmanCode& code, const HuffmanEncodeTable& table,
+                         std::span<const std::uint8_t> symbols, std::size_t start, std::uint8_t* out,
+                         BlockExceptions& exceptions, const PutWindow& put_window) noexcept {
+  BitWriter writer(out);
+  const std::size_t done = code.count == kWindow ? put_window(writer, code, symbols, start, exceptions) : 0;
+  put_symbols(writer, table, symbols.subspan(done), start + done, exceptions);
+  return writer.finish();
+}
+
 }  // namespace
 }  // namespace s4

@@ -158,10 +158,7 @@ std::size_t put_window(BitWriter& to, const HuffmanCode& code, std::span<const s
 std::uint8_t* encode_huffman_stream_avx2(const HuffmanCode& code, const HuffmanEncodeTable& table,
                                          std::span<const std::uint8_t> symbols, std::size_t start, std::uint8_t* out,
                                          BlockExceptions& exceptions) noexcept {
-  BitWriter writer(out);
-  const std::size_t done = code.count == kWindow ? put_window(writer, code, symbols, start, exceptions) : 0;
-  put_symbols(writer, table, symbols.subspan(done), start + done, exceptions);
-  return writer.finish();
+  return put_stream(code, table, symbols, start, out, exceptions, put_window);
 }
 
 PlaneError decode_huffman_block_avx2(const HuffmanDecodeTable& table, std::span<const std::uint8_t> streams,

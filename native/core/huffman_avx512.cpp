@@ -123,10 +123,7 @@ std::size_t put_window(BitWriter& to, const HuffmanCode& code, std::span<const s
 std::uint8_t* encode_huffman_stream_avx512(const HuffmanCode& code, const HuffmanEncodeTable& table,
                                            std::span<const std::uint8_t> symbols, std::size_t start, std::uint8_t* out,
                                            BlockExceptions& exceptions) noexcept {
-  BitWriter writer(out);
-  const std::size_t done = code.count == kWindow ? put_window(writer, code, symbols, start, exceptions) : 0;
-  put_symbols(writer, table, symbols.subspan(done), start + done, exceptions);
-  return writer.finish();
+  return put_stream(code, table, symbols, start, out, exceptions, put_window);
 }
 
 }  // namespace s4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,19 +12,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
+from tests.servers import client_of, free_port
 
 ACCESS_KEY = "AKIAE2ETESTS"
 SECRET_KEY = "e2e-secret-key"
 # A busy machine takes half a minute for what is done in two seconds; a proxy that ends is seen at once.
 START_S = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ProxyProcess:
@@ -93,21 +85,14 @@ class ProxyProcess:
             self._process.wait(timeout=30)
 
     def client(self, **options: Any) -> Any:
-        config = Config(
+        return client_of(
+            self.endpoint,
+            ACCESS_KEY,
+            SECRET_KEY,
             signature_version="s3v4",
-            s3={"addressing_style": "path"},
             retries={"total_max_attempts": options.pop("attempts", 1)},
-            ignore_configured_endpoint_urls=True,
             read_timeout=60,
             **options,
-        )
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-            config=config,
         )
 
     def client_environment(self) -> dict[str, str]:

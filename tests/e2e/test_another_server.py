@@ -6,13 +6,11 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.e2e.proxy_process import ACCESS_KEY, SECRET_KEY, ProxyProcess
+from tests.e2e.proxy_process import ProxyProcess
 from tests.proxy.objects.conftest import safetensors
 from tests.servers import Moto
 
@@ -23,17 +21,6 @@ SOURCE_KEY = {f"CopySource{name}": value for name, value in KEY.items()}
 SHA256_OF_1024_A = "arcu6553sHVAiX4MjW0j7I7vD4w6R+Gz9Ok0Q9lTa+0="
 
 
-def client_of(endpoint: str, access_key: str, secret_key: str) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=access_key,
-        aws_secret_access_key=secret_key,
-        config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True),
-    )
-
-
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("moto")
@@ -41,10 +28,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         proxy = ProxyProcess(server.endpoint, folder / "state", server.environment())
         proxy.start()
         try:
-            yield {
-                "straight": client_of(server.endpoint, "moto", "moto"),
-                "through": client_of(proxy.endpoint, ACCESS_KEY, SECRET_KEY),
-            }
+            yield {"straight": server.client(), "through": proxy.client()}
         finally:
             proxy.stop()
 

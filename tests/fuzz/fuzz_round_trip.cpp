@@ -127,14 +127,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Of different bytes: one that is not written at all is seen too.
   std::vector<std::uint8_t> scalar(encode_bound_bytes(frame.size(), element.width), 0x55);
   std::vector<std::uint8_t> vector(scalar.size());
-  const EncodedPayload expected = encode_payload(input, scalar, *workspace);
-  EncodedPayload coded = expected;
+  const EncodedPayload coded = encode_payload(input, scalar, *workspace);
   for (const Simd kernels : {Simd::kAvx512, Simd::kAvx2}) {
     if (set_simd(kernels) != kernels) continue;
     std::fill(vector.begin(), vector.end(), std::uint8_t{0xAA});
-    coded = encode_payload(input, vector, *workspace);
-    fuzz::expect(coded.bytes == expected.bytes && coded.copy == expected.copy &&
-                     coded.candidate == expected.candidate && coded.modes == expected.modes,
+    const EncodedPayload other = encode_payload(input, vector, *workspace);
+    fuzz::expect(other.bytes == coded.bytes && other.copy == coded.copy && other.candidate == coded.candidate &&
+                     other.modes == coded.modes,
                  "the same choice from scalar and vector kernels");
     fuzz::expect(std::equal(scalar.begin(), scalar.begin() + static_cast<std::ptrdiff_t>(coded.bytes), vector.begin()),
                  "the same payload from scalar and vector kernels");

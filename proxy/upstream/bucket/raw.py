@@ -91,11 +91,11 @@ class RawClient:
         if checksum is not None:
             # S3 sees it by the checksum; other servers look for its name.
             headers = {**headers, "x-amz-sdk-checksum-algorithm": algorithm_of(checksum.header)}
-        if checksum is not None and (checksum.known or not length):
-            headers = {**headers, checksum.header: checksum.value()}
-        elif checksum is not None:
-            headers = {**headers, **trailer_headers(checksum.header, length, headers)}
-            chunks, length = framed(chunks, length, checksum), framed_bytes(length, checksum.header)
+            if checksum.known or not length:
+                headers[checksum.header] = checksum.value()
+            else:
+                headers |= trailer_headers(checksum.header, length, headers)
+                chunks, length = framed(chunks, length, checksum), framed_bytes(length, checksum.header)
         try:
             async with source.bounded(), await self._request(method, path, query, headers, chunks, length) as answer:
                 if answer.status >= 300:
