@@ -284,9 +284,12 @@ class BaseFiles:
                         f"{path}: expected at most {base.depth} bodies behind it, found {body.about.depth}"
                     )
                 return body
+        looked = (
+            f"found it in none of {[str(path) for path in candidates]}" if candidates else "found no file of that name"
+        )
         raise MissingBase(
-            f"{needing}: expected its base {base.key!r}, {base.size} bytes with XXH3-128 {base.digest.hex()}; "
-            f"found it in none of {[str(path) for path in candidates]}: name it with --base"
+            f"{needing}: expected its base {base.key!r}, {base.size} bytes with XXH3-128 {base.digest.hex()}; {looked}: name "
+            "it with --base, or unpack the whole bucket (unpack -r), where bases are found by their keys"
         )
 
 

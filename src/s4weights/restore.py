@@ -19,8 +19,8 @@ from s4weights.measure.sources import KeptSource, Source, open_sources
 from s4weights.restore_bases import CopiedBases
 
 _SCHEME: Final = "s3://"
-# What the proxy keeps for itself in a bucket.
-_OWN: Final = ".s4weights"
+# What the proxy keeps for itself in a bucket, and save_checkpoint beside one.
+_OWN: Final = frozenset({".s4weights", ".s4weights-calls", ".s4weights-state"})
 # The proxy's user metadata; `raw`: a container that a client itself wrote.
 _MARKER: Final = "s4w"
 _MARKED_RAW: Final = "raw"
@@ -67,7 +67,7 @@ def plan(place: str, target: Path) -> Copied:
         bucket, slash, prefix = place.removeprefix(_SCHEME).partition("/")
         start = len(f"{_SCHEME}{bucket}/{prefix[: prefix.rfind('/') + 1]}") if slash else len(place) + 1
     plans = [Plan(source.name[start:], source) for source in open_sources(place)]
-    mine = [one for one in plans if one.name.partition("/")[0] != _OWN]
+    mine = [one for one in plans if one.name.partition("/")[0] not in _OWN]
     return Copied(mine, [(one.name, one.source) for one in plans])
 
 

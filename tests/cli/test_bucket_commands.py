@@ -146,6 +146,27 @@ def test_a_target_without_a_bucket_is_refused(buckets: Path, capsys: pytest.Capt
     assert "expected BUCKET" in capsys.readouterr().err
 
 
+def test_a_file_in_place_of_a_bucket_is_named_with_what_looks_at_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("S4W_UPSTREAM", raising=False)
+    Path("model.s4w").write_bytes(b"")
+    for target in ("model.s4w", str(tmp_path / "model.s4w")):
+        assert main(["verify", target]) == 1
+        assert "found a file: `s4weights inspect`" in capsys.readouterr().err
+
+
+def test_one_object_that_needs_another_says_how_it_is_unpacked(
+    buckets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["unpack", str(buckets / BUCKET / KEYS[1]), "-o", str(tmp_path / "back")]) == 1
+    found = capsys.readouterr().err
+    assert "found no file of that name" in found
+    assert "unpack -r" in found
+    assert not (tmp_path / "back").exists()
+
+
 @pytest.mark.parametrize("place", [BUCKET, f"{BUCKET}/run"])
 def test_a_bucket_copied_without_the_proxy_is_restored_with_its_bases(
     buckets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str

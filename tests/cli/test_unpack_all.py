@@ -36,6 +36,7 @@ def synced(tmp_path, body):
     (folder / "run" / "step-1").mkdir(parents=True)
     (folder / ".s4weights" / "pins").mkdir(parents=True)
     (folder / ".s4weights" / "pins" / "x").write_bytes(b"ours")
+    (folder / ".s4weights-calls").write_bytes(b"")
     pack_file(tmp_path / "body", folder / "run" / "step-1" / "model.safetensors")
     pack_file(tmp_path / "body", folder / "own.s4w")
     (folder / "config.json").write_bytes(b"{}")

@@ -35,11 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser, target: str) -> None:
 def run_on_bucket(options: argparse.Namespace, work: Work, **changes: object) -> int:
     """changes: to the settings. Raises: ConfigError."""
     bucket, _, key = str(options.target).removeprefix("s3://").partition("/")
-    if not bucket:
-        raise ConfigError(f"expected BUCKET or BUCKET/KEY, found {options.target!r}")
     with proxy_extra():
         from s4weights.proxy.config import load_settings
-    settings = load_settings({"upstream": options.upstream}).settings
+    try:
+        if not bucket:
+            raise ConfigError(f"expected BUCKET or BUCKET/KEY, found {options.target!r}")
+        settings = load_settings({"upstream": options.upstream}).settings
+    except ConfigError:
+        if not Path(options.target).is_file():
+            raise
+        raise ConfigError(
+            f"{options.target}: expected BUCKET or BUCKET/KEY, found a file: `s4weights inspect` shows a container, and "
+            "`s4weights unpack` checks every hash of it"
+        ) from None
 
     async def run() -> int:
         async with opened(dataclasses.replace(settings, **changes)) as objects:  # type: ignore[arg-type]
