@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote
 
 from aiohttp import web
 
@@ -18,6 +17,7 @@ from .auth.credentials import CredentialStore
 from .auth.sigv4 import verify
 from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
+from .handlers.copy_object import parse_source
 from .handlers.post_object import is_form
 from .http.address import parse_address
 from .http.server import check_head
@@ -27,10 +27,13 @@ from .metrics import Metrics
 from .objects.objects import Objects
 from .routes import find_handler
 from .tracing import Attributes, RequestSpan
-from .upstream.protocol import Forwarded
+from .upstream.payer import REQUEST_PAYER, request_payer
+from .upstream.protocol import Forwarded, path_of
 
 _log = logging.getLogger(__name__)
 _OWNER: Final = "x-amz-expected-bucket-owner"
+_SOURCE_OWNER: Final = "x-amz-source-expected-bucket-owner"
+_COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 # Those of the calls we answer that do not carry their headers to the bucket.
 _READS: Final = frozenset(
     {
@@ -132,12 +135,16 @@ class Dispatcher:
         context.operation, handler = find_handler(context)
         context.grant.check(context.request.method, context.operation, context.bucket, context.key, context.query)
         if context.operation in _READS and _OWNER in context.headers:
-            await self._check_owner(context)
+            await self._check_owner(context.bucket, context.headers[_OWNER])
+        if context.operation in _COPIES and _SOURCE_OWNER in context.headers:
+            source, _, _ = parse_source(context, context.headers["x-amz-copy-source"])
+            await self._check_owner(source, context.headers[_SOURCE_OWNER])
+        request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         return await handler(context)
 
-    async def _check_owner(self, context: Context) -> None:
+    async def _check_owner(self, bucket: str, owner: str) -> None:
         """Calls that we answer out of others: the bucket compares its owner beforehand."""
-        asked = Forwarded("HEAD", f"/{quote(context.bucket, safe='')}", headers={_OWNER: context.headers[_OWNER]})
+        asked = Forwarded("HEAD", path_of(bucket), headers={_OWNER: owner})
         try:
             answer = await self._objects.store.upstream.forward(asked)
         except S3Error as error:

@@ -9,8 +9,8 @@ from typing import Final
 
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.names import HIDDEN
-from s4weights.proxy.objects.carried import INHERITED, USER_METADATA
 from s4weights.proxy.objects.marker import MARKER
+from s4weights.proxy.upstream.carried import INHERITED, USER_METADATA
 
 # S3's own bound on user metadata: names and values together.
 _MAX_METADATA_BYTES: Final = 2048

@@ -6,9 +6,9 @@ from s4weights.codec.container import read_bases
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.calls import Need, NewObject, Occupant
 from s4weights.proxy.lineage.protocol import copy_needs, is_refusal, unclaim
+from s4weights.proxy.upstream.carried import copied_tags, inherited
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
-from .carried import inherited
 from .guard import NO_CONTAINER, Guard
 from .marker import container_marker, kept_marker
 from .occupants import occupant_of
@@ -82,6 +82,9 @@ async def write_anew(
     """A copy in another bucket: its body passes here, since its bases are not there."""
     if not replace:
         headers = {**inherited(source.info.headers), **headers}
+    headers = await copied_tags(
+        headers, lambda: store.upstream.tags(source.bucket, source.key, version_id=source.version_id)
+    )
     body = CopiedBody(read_object(store, source, 0, source.info.size))
     return await put_object(store, target, body, source.info.size, headers, conditions)
 

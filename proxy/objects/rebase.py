@@ -18,11 +18,12 @@ from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.lineage.calls import ListUnder, Occupant, Read, Steps
 from s4weights.proxy.lineage.names import Content, hidden_of, is_hidden, pins_of, read_pin
 from s4weights.proxy.lineage.perform import list_keys
+from s4weights.proxy.upstream.carried import inherited
 from s4weights.proxy.upstream.protocol import Conditions, encryption
 
+from .access import is_its_owners_alone
 from .based_body import BasedBody
 from .body_encoder import BodyEncoder
-from .carried import inherited
 from .marker import container_marker
 from .occupants import occupant_of, plain_bytes
 from .read import read_object
@@ -68,7 +69,7 @@ class Rebaser:
         found = await self._resolver.resolve(bucket, key)
         if found.tail is None or found.tail.index is None or not found.tail.index.about.get("bases"):
             return False
-        if _would_lose(found):
+        if await self._would_lose(found):
             return False
         async with self._store.writes.hold(self._store.write_hold_bytes):
             based = await self._store.lineage.begin_again((bucket, key), found.info.size, occupant_of(found))
@@ -77,7 +78,7 @@ class Rebaser:
 
     async def write_again(self, found: LogicalObject) -> bool:
         """Write a container again, without bases and at this proxy's level. found: with its index. As rebase."""
-        if _would_lose(found):
+        if await self._would_lose(found):
             return False
         async with self._store.writes.hold(self._store.write_hold_bytes):
             await self._copy_through(found, self._store.lineage.begin_alone((found.bucket, found.key), found.info.size))
@@ -119,6 +120,13 @@ class Rebaser:
                 more_bytes += plain_bytes(found.tail.index.about, found.stored.size) - found.stored.size
         return dependents if more_bytes < kept_bytes else []
 
+    async def _would_lose(self, found: LogicalObject) -> bool:
+        """Whether a new write would be seen. Raises: S3Error where the bucket does not say."""
+        headers = found.stored.headers
+        if any(name.startswith(_LOST) for name in headers) or headers.get("x-amz-version-id", "null") != "null":
+            return True
+        return not await is_its_owners_alone(self._store.upstream, found.bucket, found.key)
+
     async def _copy_through(self, found: LogicalObject, based: BasedBody) -> None:
         """In memory that is held: who waits for it has claimed no base and begun no file yet."""
         assert found.tail is not None
@@ -144,10 +152,6 @@ class Rebaser:
             await encoder.finish(Conditions(if_match=f'"{found.stored.etag}"'))
         finally:
             await encoder.abort()
-
-
-def _would_lose(found: LogicalObject) -> bool:
-    return any(name.startswith(_LOST) for name in found.stored.headers)
 
 
 def _kind(about: Mapping[str, object]) -> Kind:

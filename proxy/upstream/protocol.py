@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias
+from urllib.parse import quote
 
 Headers: TypeAlias = Mapping[str, str]
 """Header name in lower case -> value: content-type, x-amz-meta-*, x-amz-storage-class, ..."""
@@ -196,6 +197,11 @@ class Forwarded:
     """Of an answer: gives its connection back, also where body was never begun."""
 
 
+def path_of(bucket: str, key: str = "") -> str:
+    """As on the wire."""
+    return f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
+
+
 class Upstream(Protocol):
     """A bucket store. All methods may be called concurrently from one event loop."""
 
@@ -241,6 +247,9 @@ class Upstream(Protocol):
     ) -> ObjectInfo:
         """checksums: with those that the bucket keeps among the headers."""
         ...
+
+    async def tags(self, bucket: str, key: str, *, version_id: str | None = None) -> str:
+        """An object's tags, as x-amz-tagging has them."""
 
     async def get(
         self,

@@ -11,13 +11,10 @@ import re
 import sys
 import tempfile
 from http import HTTPStatus
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from tests.e2e.clients.catalogue import PROGRAMS, Program
 from tests.e2e.clients.operations import Bodies, Body, Run
@@ -25,6 +22,7 @@ from tests.e2e.clients.worker import Worker
 from tests.e2e.conftest import BUCKET
 from tests.e2e.differential import Request
 from tests.e2e.recorded import BODIES, CORPUS, Recorded, dump
+from tests.e2e.relay import Relay
 from tests.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
 
 # Made anew by whoever sends a request again, or of the connection.
@@ -39,30 +37,29 @@ _LITERAL_BYTES: Final = 16 << 10
 _SIGNED_CHUNKS: Final = "STREAMING-AWS4-HMAC-SHA256"
 
 
-class Relay(ThreadingHTTPServer):
-    """Hands everything on to one server. requests: those of the bucket, in the order of their answers."""
-
-    daemon_threads = True
+class Recorder(Relay):
+    """requests: those of the bucket, in the order of their answers."""
 
     def __init__(self, endpoint: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.server = urlsplit(endpoint).netloc
+        super().__init__(endpoint)
+        self.lock = Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
         self.requests: list[Recorded] = []
         self.known: dict[str, str] = {}
-        self.lock = Lock()
         self.left_out: set[str] = set()
 
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def record(self, request: Request, answer: bytes) -> None:
+    def answered(self, request: Request, status: int, content: bytes) -> None:
+        if not request.path.startswith(f"/{BUCKET}") or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
         kept = {name: value for name, value in request.headers.items() if name not in _DROPPED}
         if "x-amz-copy-source" in kept:
             kept["x-amz-copy-source"] = re.sub(rf"^(/?){BUCKET}/", r"\1{bucket}/", kept["x-amz-copy-source"])
         below = Request(request.method, request.path.removeprefix(f"/{BUCKET}"), kept, request.body)
         with self.lock:
-            recorded = Recorded.of(below, answer, self.known)
+            recorded = Recorded.of(below, content, self.known)
             if _cannot_be_sent_again(recorded):
                 self.left_out.add(_key(recorded))
             self.requests.append(recorded)
@@ -89,47 +86,7 @@ def _cannot_be_sent_again(recorded: Recorded) -> bool:
     )
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Relay
-
-    def _relay(self) -> None:
-        body = self._body()
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        wire = HTTPConnection(self.server.server, timeout=120)
-        sent = {name: value for name, value in headers.items() if name not in ("transfer-encoding", "expect")}
-        wire.request(self.command, self.path, body, {**sent, "content-length": str(len(body))})
-        answer = wire.getresponse()
-        content = answer.read()
-        if self.path.startswith(f"/{BUCKET}") and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            self.server.record(Request(self.command, self.path, headers, body), content)
-        self.send_response_only(answer.status)
-        for name, value in answer.getheaders():
-            if name.lower() not in ("transfer-encoding", "connection"):
-                self.send_header(name, value)
-        if answer.getheader("content-length") is None and answer.status not in (204, 304):
-            self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-        wire.close()
-
-    def _body(self) -> bytes:
-        if self.headers.get("transfer-encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("content-length", "0")))
-        body = b""
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return body
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _relay
-
-
-def record(program: Program, relay: Relay, client: Any, bodies: Bodies, folder: Path) -> list[Recorded]:
+def record(program: Program, relay: Recorder, client: Any, bodies: Bodies, folder: Path) -> list[Recorded]:
     """All that one client sends. Its results are looked at by tests/e2e/clients, not here."""
     environment = {
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -141,7 +98,7 @@ def record(program: Program, relay: Relay, client: Any, bodies: Bodies, folder: 
     # `Run` looks at what a proxy stored and counted, and there is none: it is told what it wants to hear.
     proxy = SimpleNamespace(client=lambda: client, health=lambda _: (200, _WRITTEN))
     endpoint: Any = SimpleNamespace(proxy=proxy, stored_bytes=lambda key: _size(client, key) if "noise" in key else 0)
-    relay.requests, relay.known, relay.left_out = [], {}, set()
+    relay.forget()
     with Worker(program, environment, BUCKET, folder) as worker:
         worker.call("version")
         for operation, said in Run(program, worker, endpoint, bodies, folder).results():
@@ -168,19 +125,17 @@ def main() -> None:
         small, large = (tuple(made[body] for body in made if body.startswith(size)) for size in ("small", "large"))
         client = server.client()
         client.create_bucket(Bucket=BUCKET)
-        relay = Relay(server.endpoint)
-        Thread(target=relay.serve_forever, daemon=True).start()
-        for program in PROGRAMS:
-            if wanted and program.name not in wanted:
-                continue
-            scratch = Path(name) / program.module
-            requests = record(program, relay, client, Bodies(folder, small, large), scratch)  # type: ignore[arg-type]
-            file = CORPUS / f"{Path(program.module).stem.removesuffix('_client')}.jsonl"
-            dump(file, requests)
-            print(
-                f"{program.name}: {len(requests)} requests, {file.stat().st_size} bytes, {len(relay.left_out)} objects left out"
-            )
-        relay.shutdown()
+        with Recorder(server.endpoint) as relay:
+            for program in PROGRAMS:
+                if wanted and program.name not in wanted:
+                    continue
+                scratch = Path(name) / program.module
+                requests = record(program, relay, client, Bodies(folder, small, large), scratch)  # type: ignore[arg-type]
+                file = CORPUS / f"{Path(program.module).stem.removesuffix('_client')}.jsonl"
+                dump(file, requests)
+                print(
+                    f"{program.name}: {len(requests)} requests, {file.stat().st_size} bytes, {len(relay.left_out)} objects left out"
+                )
 
 
 if __name__ == "__main__":

@@ -212,19 +212,6 @@ def test_md5_of_what_is_listed(endpoint, checkpoint):
     assert row["ETag"].strip('"') == hashlib.md5(checkpoint).hexdigest()
 
 
-def test_another_owner_than_expected_is_refused(seaweed, checkpoint):
-    client = seaweed.proxy.client()
-    client.put_object(Bucket=BUCKET, Key="owned", Body=b"x")
-    outcomes = []
-    for whose in (seaweed.straight, client):
-        try:
-            whose.get_object(Bucket=BUCKET, Key="owned", ExpectedBucketOwner="123456789012")
-            outcomes.append("allowed")
-        except ClientError as error:
-            outcomes.append(error.response["Error"]["Code"])
-    assert outcomes[0] == outcomes[1]
-
-
 @pytest.mark.parametrize("how", ["delete marker", "overwritten"])
 def test_a_version_that_is_a_base_is_kept_for_its_dependent(seaweed, checkpoint, how):
     client, bucket = seaweed.proxy.client(), make_bucket(seaweed)

@@ -176,6 +176,11 @@ def with_checksum_type(seen: Seen) -> Seen:
     return replace(seen, headers={"x-amz-checksum-type": "FULL_OBJECT"} | seen.headers)
 
 
+def no_range_of_nothing(seen: Seen) -> Seen:
+    is_empty = seen.status == 200 and seen.headers.get("content-length") == "0"
+    return Seen(416, {"content-range": "bytes */0"}, "") if is_empty else seen
+
+
 def with_next_part(seen: Seen) -> Seen:
     numbers = re.findall(r"'PartNumber': \['(\d+)'\]", seen.body)
     if not numbers or "NextPartNumberMarker" in seen.body:
@@ -197,6 +202,7 @@ DEPARTURES: list[tuple[str, str, Change]] = [
         said(", 'NextMarker': \\[[^]]*\\]", ""),
     ),
     (r"GET \?uploads", "MaxUploads is at most 1,000", said("10000", "1000")),
+    (r"HEAD .*'range': ", "an empty body has no range, in HEAD as in GET", no_range_of_nothing),
     (r"GET \S+\?uploadId=", "MaxParts is at most 1,000", said("10000", "1000")),
     (r"GET \S+\?uploadId=", "the last part of a page is named", with_next_part),
     (r"PUT (?!\S*uploadId=).*x-amz-(checksum|trailer)", "a checksum is answered with its type", with_checksum_type),

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
-from urllib.parse import quote
 from xml.etree import ElementTree
 
 import aiohttp
@@ -17,7 +16,8 @@ from yarl import URL
 
 from s4weights.proxy.checksums.algorithms import algorithm_of
 from s4weights.proxy.errors import S3Error, UpstreamError
-from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum
+from s4weights.proxy.upstream.payer import payer_header
+from s4weights.proxy.upstream.protocol import Body, Forwarded, SentChecksum, path_of
 
 from .calls import Calls, pause_s
 from .faults import CHANGED_ON_THE_WAY, code_of_status, error_headers, upstream_fault
@@ -202,7 +202,7 @@ class RawClient:
     async def _request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: Body, length: int
     ) -> aiohttp.ClientResponse:
-        url, signed = await self._signer.sign(method, path, query, headers)
+        url, signed = await self._signer.sign(method, path, query, {**payer_header(), **headers})
         answer = await self._session.request(
             method,
             URL(url, encoded=True),
@@ -235,11 +235,6 @@ async def _chunks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
         raise UpstreamError(f"{answer.method} {answer.url.path}: {type(error).__name__}: {error}") from error
     finally:
         answer.close()
-
-
-def path_of(bucket: str, key: str) -> str:
-    """As on the wire."""
-    return f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
 
 
 async def _error(answer: aiohttp.ClientResponse, sent: WatchedBody | None) -> Exception:

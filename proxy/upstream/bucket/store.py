@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import aioboto3
 from aiobotocore.config import AioConfig
@@ -14,6 +14,8 @@ from aiobotocore.config import AioConfig
 from s4weights.codec.errors import ConfigError
 from s4weights.proxy.checksums.algorithms import ELEMENTS, elements
 from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.upstream.carried import copied_tags, inherited
+from s4weights.proxy.upstream.payer import payer_header
 from s4weights.proxy.upstream.protocol import (
     Body,
     Bucket,
@@ -100,6 +102,8 @@ class BucketUpstream:
             )
             for one in (config, patient)
         ]
+        for client in (self._client, self._patient_client):
+            client.meta.events.register("before-sign.s3", _say_who_pays)
         self._shapes = Shapes(self._client.meta.service_model)
         endpoint = self._endpoint or _AMAZON.format(region)
         regional = None if self._endpoint else _AMAZON
@@ -185,6 +189,14 @@ class BucketUpstream:
         )
         return _info(answer, answer["ContentLength"])
 
+    async def tags(self, bucket: str, key: str, *, version_id: str | None = None) -> str:
+        """See Upstream."""
+        answer = await self._calls.make(
+            f"GetObjectTagging {bucket}/{key}",
+            lambda: self._client.get_object_tagging(Bucket=bucket, Key=key, **version(version_id)),
+        )
+        return urlencode({tag["Key"]: tag["Value"] for tag in answer["TagSet"]}, quote_via=quote)
+
     async def get(
         self,
         bucket: str,
@@ -263,7 +275,8 @@ class BucketUpstream:
         info = await self.head(*source, version_id=source_version_id)
         named = {"Bucket": source[0], "Key": source[1], **version(source_version_id)}
         if info.size > _MAX_COPY_BYTES:
-            kept = headers if replace else {**info.headers, **headers}
+            kept = headers if replace else {**inherited(info.headers), **headers}
+            kept = await copied_tags(kept, lambda: self.tags(*source, version_id=source_version_id))
             return await copy_in_parts(
                 self, self._calls, self._patient_client, named, target, kept, info.size, source_if_match, conditions
             )
@@ -391,3 +404,9 @@ class BucketUpstream:
 
 def _info(answer: Any, size: int) -> ObjectInfo:
     return ObjectInfo(size, answer["ETag"].strip('"'), answer["LastModified"], answer_headers(answer))
+
+
+def _say_who_pays(request: Any, **_: object) -> None:
+    for name, value in payer_header().items():
+        del request.headers[name]  # botocore's headers keep both
+        request.headers[name] = value

@@ -161,6 +161,10 @@ class DirectoryUpstream:
         body.close()
         return info
 
+    async def tags(self, bucket: str, key: str, *, version_id: str | None = None) -> str:
+        """See Upstream. A directory keeps none."""
+        return ""
+
     async def get(
         self,
         bucket: str,

@@ -55,7 +55,8 @@ def sockets() -> int:
 @pytest.mark.parametrize("replace", [False, True])
 async def test_a_copy_too_big_for_one_call_is_copied_in_parts(store, small_copies, replace):
     data = os.urandom(12 * MIB + 7)
-    source = await store.put(BUCKET, "big", data, len(data), {"x-amz-meta-a": "1", "content-type": "x/y"})
+    written = {"x-amz-meta-a": "1", "content-type": "x/y", "x-amz-tagging": "a=1&b=x%20y"}
+    source = await store.put(BUCKET, "big", data, len(data), written)
     headers = {"x-amz-meta-b": "2"} if replace else {}
     stored = await store.copy((BUCKET, "big"), (BUCKET, "copy"), headers, replace=replace, source_if_match=source.etag)
     body = await store.get(BUCKET, "copy")
@@ -63,6 +64,17 @@ async def test_a_copy_too_big_for_one_call_is_copied_in_parts(store, small_copie
     assert stored.etag.endswith("-3")
     kept = {name: value for name, value in body.info.headers.items() if name.startswith("x-amz-meta")}
     assert kept == ({"x-amz-meta-b": "2"} if replace else {"x-amz-meta-a": "1"})
+    assert await store.tags(BUCKET, "copy") == "a=1&b=x%20y"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("directive", ["COPY", "REPLACE"])
+async def test_the_tags_of_a_copy_in_parts_are_its_sources_or_its_own(store, small_copies, directive):
+    data = bytes(2 * MIB)
+    source = await store.put(BUCKET, "tagged", data, len(data), {"x-amz-tagging": "a=1"})
+    headers = {"x-amz-tagging": "b=2", "x-amz-tagging-directive": directive}
+    await store.copy((BUCKET, "tagged"), (BUCKET, "copy"), headers, replace=False, source_if_match=source.etag)
+    assert await store.tags(BUCKET, "copy") == {"COPY": "a=1", "REPLACE": "b=2"}[directive]
 
 
 @pytest.mark.e2e
