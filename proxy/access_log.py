@@ -43,6 +43,8 @@ def log_access(context: Context, status: int, seconds: float) -> None:
         "bytes_in": announced_bytes(context.headers),
         "bytes_out": context.request.writer.output_size,
     }
+    if context.upstream_request_id:
+        fields["upstream_request_id"] = context.upstream_request_id
     _log.info(
         "%s %s %s %s %d %.3f s",
         context.request.remote,

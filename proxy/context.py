@@ -41,6 +41,8 @@ class Context:
     verified: Verified | None = None
     request_id: str = field(default_factory=new_request_id)
     host_id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    upstream_request_id: str = ""
+    """What the bucket calls a call that was passed on."""
     path: str = ""
     """raw_path in path style: with the bucket in it."""
     operation: str = "Unknown"

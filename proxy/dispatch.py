@@ -14,7 +14,7 @@ from s4weights.codec.errors import S4WeightsError
 
 from .access_log import announced_bytes, log_access
 from .auth.credentials import CredentialStore
-from .auth.sigv4 import verify
+from .auth.sigv4 import Verified, verify
 from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
 from .handlers.copy_object import parse_source
@@ -108,9 +108,9 @@ class Dispatcher:
         except S4WeightsError as error:
             _log.error("%s: %s", context.operation, error)
             return self._refuse(context, S3Error("InternalError", str(error)))
-        except ConnectionResetError:
+        except ConnectionError as error:
             # The client is gone; aiohttp closes what is left of the connection.
-            raise
+            raise ConnectionResetError(str(error)) from error
         except Exception:
             _log.exception("%s failed", context.operation)
             return self._refuse(context, S3Error("InternalError"))
@@ -124,14 +124,7 @@ class Dispatcher:
         # What follows, forwarded calls too, sees path style only; the signature was made over the path on the wire.
         context.path = f"/{address.bucket}{context.raw_path}" if address.in_host else context.raw_path
         if self._credentials and not is_form(context):
-            context.verified = verify(
-                context.request.method,
-                context.raw_path,
-                context.raw_query,
-                list(context.request.headers.items()),
-                self._credentials,
-                datetime.now(UTC),
-            )
+            context.verified = await self._credentials.checked(lambda: self._verify(context))
         context.operation, handler = find_handler(context)
         context.grant.check(context.request.method, context.operation, context.bucket, context.key, context.query)
         if context.operation in _READS and _OWNER in context.headers:
@@ -141,6 +134,16 @@ class Dispatcher:
             await self._check_owner(source, context.headers[_SOURCE_OWNER])
         request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         return await handler(context)
+
+    def _verify(self, context: Context) -> Verified:
+        return verify(
+            context.request.method,
+            context.raw_path,
+            context.raw_query,
+            list(context.request.headers.items()),
+            self._credentials,
+            datetime.now(UTC),
+        )
 
     async def _check_owner(self, bucket: str, owner: str) -> None:
         """Calls that we answer out of others: the bucket compares its owner beforehand."""

@@ -42,7 +42,7 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def client_of(endpoint: str, access_key: str, secret_key: str, **options: Any) -> Any:
+def client_of(endpoint: str, access_key: str, secret_key: str, session_token: str | None = None, **options: Any) -> Any:
     """boto3's; options: as its Config's."""
     return boto3.client(
         "s3",
@@ -50,6 +50,7 @@ def client_of(endpoint: str, access_key: str, secret_key: str, **options: Any) -
         region_name="us-east-1",
         aws_access_key_id=access_key,
         aws_secret_access_key=secret_key,
+        aws_session_token=session_token,
         config=Config(s3={"addressing_style": "path"}, ignore_configured_endpoint_urls=True, **options),
     )
 

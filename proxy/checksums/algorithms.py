@@ -111,6 +111,26 @@ def decode_checksum(header: str, value: str) -> bytes:
     return raw
 
 
+def announced_checksum(headers: Mapping[str, str]) -> dict[str, bytes]:
+    """The one checksum that headers, or the fields of a form, announce, by its header. Raises: S3Error InvalidRequest."""
+    names = checksum_headers(headers)
+    if len(names) > 1:
+        raise S3Error("InvalidRequest", "Expecting a single x-amz-checksum- header.")
+    return {name: decode_checksum(name, headers[name]) for name in names}
+
+
+def check_checksum(header: str, announced: bytes, found: bytes) -> None:
+    """Raises: S3Error BadDigest."""
+    if found != announced:
+        raise S3Error("BadDigest", f"The {algorithm_of(header)} you specified did not match the calculated checksum.")
+
+
+def check_md5(announced: bytes, found: bytes) -> None:
+    """Raises: S3Error BadDigest."""
+    if found != announced:
+        raise S3Error("BadDigest", "The Content-MD5 you specified did not match what we received.")
+
+
 def decode_content_md5(value: str) -> bytes:
     """Raises: S3Error InvalidDigest."""
     try:

@@ -21,7 +21,7 @@ from .copy_object import find_source, parse_source
 from .foreign_uploads import is_foreign
 from .forward import forward, forward_stream, forward_write, pass_back
 from .multipart import part_number
-from .upload_part import asked_range, copied
+from .part_copies import asked_range, copied
 
 Handler = Callable[[Context], Awaitable[web.StreamResponse]]
 _SOURCE: Final = "x-amz-copy-source-"

@@ -95,7 +95,8 @@ def forwarded(context: Context, body: bytes) -> Forwarded:
 async def pass_back(context: Context, answer: Forwarded) -> web.StreamResponse:
     """Give the bucket's answer to the client."""
     headers = {name: value for name, value in answer.headers.items() if name not in _ANSWER_DROPPED and name != MARKER}
-    response = web.StreamResponse(status=answer.status, headers={**context.answer_headers(), **headers})
+    context.upstream_request_id = headers.get("x-amz-request-id", "")
+    response = web.StreamResponse(status=answer.status, headers={**headers, **context.answer_headers()})
     if answer.length is not None:
         response.content_length = answer.length
     try:

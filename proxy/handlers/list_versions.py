@@ -10,83 +10,77 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 
 from s4weights.proxy.context import Context, iso_date
-from s4weights.proxy.errors import S3Error, UpstreamError
-from s4weights.proxy.http.xml import NAMESPACE, Tree
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.xml import Tree, element_document
 from s4weights.proxy.lineage.names import HIDDEN
-from s4weights.proxy.upstream.protocol import Entry, Forwarded
+from s4weights.proxy.upstream.protocol import Entry
 
 from .bucket import OWNER
+from .bucket_document import NS, read_answered
 from .forward import forwarded, pass_back
 from .list_objects import encoding, read_max
 
-# A thousand rows of a key of a kibibyte each, all of it percent-encoded, with room.
-_MAX_BYTES: Final = 16 << 20
-_NS: Final = f"{{{NAMESPACE}}}"
+_ENCODED: Final = frozenset({"Delimiter", "Key", "KeyMarker", "NextKeyMarker", "Prefix"})
 
 
 async def list_object_versions(context: Context) -> web.StreamResponse:
     """One page of versions and delete markers."""
+    is_asked_encoded = "encoding-type" in context.query
     try:
-        answer = await context.upstream.forward(forwarded(context, b""))
+        call = forwarded(context, b"")
+        if not is_asked_encoded:
+            # Not every key can stand in a document as it is.
+            call.query += "&encoding-type=url"
+        answer = await context.upstream.forward(call)
     except S3Error as error:
         if error.code != "NotImplemented":
             raise
         return await _list_unversioned(context)
     if answer.status != 200:
         return await pass_back(context, answer)
-    root = await _read(answer)
-    is_encoded = (root.findtext(f"{_NS}EncodingType") or "").strip().lower() == "url"
+    root = await read_answered(answer, "ListObjectVersions")
+    is_encoded = (root.findtext(f"{NS}EncodingType") or "").strip().lower() == "url"
     for tag, name in (("Version", "Key"), ("DeleteMarker", "Key"), ("CommonPrefixes", "Prefix")):
-        for element in root.findall(f"{_NS}{tag}"):
+        for element in root.findall(f"{NS}{tag}"):
             if _text(element, name, is_encoded=is_encoded).startswith(HIDDEN):
                 root.remove(element)
-    rows = root.findall(f"{_NS}Version")
+    rows = root.findall(f"{NS}Version")
     entries = [_entry(row, is_encoded=is_encoded) for row in rows]
     for row, entry in zip(rows, await context.objects.logical_entries(context.bucket, entries), strict=True):
         _set(row, "Size", str(entry.size))
         _set(row, "ETag", f'"{entry.etag}"')
-    ElementTree.register_namespace("", NAMESPACE)
-    return context.empty(200, {"Content-Type": "application/xml"}, ElementTree.tostring(root, "UTF-8"))
+    if is_encoded and not is_asked_encoded:
+        _decode(root)
+    return context.empty(200, {"Content-Type": "application/xml"}, element_document(root))
 
 
-async def _read(answer: Forwarded) -> ElementTree.Element:
-    data = bytearray()
-    try:
-        if answer.body is not None and not isinstance(answer.body, bytes):
-            async for chunk in answer.body:
-                data += chunk
-                if len(data) > _MAX_BYTES:
-                    raise UpstreamError(f"ListObjectVersions: expected at most {_MAX_BYTES} bytes")
-    finally:
-        if answer.release is not None:
-            answer.release()
-    try:
-        root = ElementTree.fromstring(bytes(data))  # noqa: S314 - the bucket's own answer, bounded
-    except ElementTree.ParseError as error:
-        raise UpstreamError(f"ListObjectVersions: the bucket's document cannot be read: {error}") from error
+def _decode(root: ElementTree.Element) -> None:
     for element in root.iter():
-        element.tag = f"{_NS}{element.tag.rpartition('}')[2]}"  # some servers leave the namespace out
-    return root
+        if element.tag.removeprefix(NS) in _ENCODED and element.text:
+            element.text = unquote_plus(element.text)
+    encoded = root.find(f"{NS}EncodingType")
+    if encoded is not None:
+        root.remove(encoded)
 
 
 def _entry(row: ElementTree.Element, *, is_encoded: bool) -> Entry:
-    modified = datetime.fromisoformat(row.findtext(f"{_NS}LastModified") or "1970-01-01T00:00:00Z")
+    modified = datetime.fromisoformat(row.findtext(f"{NS}LastModified") or "1970-01-01T00:00:00Z")
     return Entry(
         _text(row, "Key", is_encoded=is_encoded),
-        int(row.findtext(f"{_NS}Size") or 0),
-        (row.findtext(f"{_NS}ETag") or "").strip('"'),
+        int(row.findtext(f"{NS}Size") or 0),
+        (row.findtext(f"{NS}ETag") or "").strip('"'),
         modified if modified.tzinfo else modified.replace(tzinfo=UTC),
-        version_id=row.findtext(f"{_NS}VersionId"),
+        version_id=row.findtext(f"{NS}VersionId"),
     )
 
 
 def _text(element: ElementTree.Element, name: str, *, is_encoded: bool) -> str:
-    text = element.findtext(f"{_NS}{name}") or ""
+    text = element.findtext(f"{NS}{name}") or ""
     return unquote_plus(text) if is_encoded else text
 
 
 def _set(row: ElementTree.Element, name: str, text: str) -> None:
-    element = row.find(f"{_NS}{name}")
+    element = row.find(f"{NS}{name}")
     if element is not None:
         element.text = text
 

@@ -14,7 +14,6 @@ from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import ProxyError, S3Error
 from s4weights.proxy.http.conditions import read_conditions
 from s4weights.proxy.http.xml import Tree, error_document, parse_complete
-from s4weights.proxy.objects.types import LogicalObject
 from s4weights.proxy.upstream.protocol import Stored
 
 from .attributes import check_key, object_headers
@@ -187,9 +186,3 @@ def part_number(context: Context) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 10_000:
         raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive.")
     return int(text)
-
-
-def check_found(found: LogicalObject, first: int, length: int) -> None:
-    """Raises: S3Error InvalidRange where a slice reaches beyond an object."""
-    if first + length > found.info.size:
-        raise S3Error("InvalidRange", "The requested range is not satisfiable.", ActualObjectSize=str(found.info.size))

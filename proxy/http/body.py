@@ -13,6 +13,9 @@ from aiohttp import ClientError, http_exceptions
 from s4weights.proxy.auth.sigv4 import UNSIGNED, Verified
 from s4weights.proxy.checksums.algorithms import (
     Hasher,
+    announced_checksum,
+    check_checksum,
+    check_md5,
     checksum_headers,
     decode_checksum,
     decode_content_md5,
@@ -152,8 +155,8 @@ class CheckedBody:
                 ClientComputedContentSHA256=expected.sha256 or "",
                 S3ComputedContentSHA256=self._sha256.hexdigest(),
             )
-        if expected.md5 is not None and expected.md5 != self.md5:
-            raise S3Error("BadDigest", "The Content-MD5 you specified did not match what we received.")
+        if expected.md5 is not None:
+            check_md5(expected.md5, self.md5)
         announced = dict(expected.checksums)
         if expected.trailer is not None:
             value = self._decoder.trailers.get(expected.trailer) if self._decoder else None
@@ -167,9 +170,7 @@ class CheckedBody:
             # Nothing was computed for it while the body passed; unchecked it must not count.
             raise S3Error("MalformedTrailerError", f"x-amz-trailer does not name {min(undeclared)}.", status=400)
         for name, wanted in announced.items():
-            if self._hashers[name].digest() != wanted:
-                algorithm = name.rpartition("-")[2].upper()
-                raise S3Error("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
+            check_checksum(name, wanted, self._hashers[name].digest())
         self.checksums = {name: encode(hasher.digest()) for name, hasher in self._hashers.items()}
 
 
@@ -195,9 +196,8 @@ def checked_body(
     declared = (verified.payload_hash if verified else headers.get("x-amz-content-sha256")) or UNSIGNED
     is_framed = declared.startswith("STREAMING-") or "aws-chunked" in headers.get("content-encoding", "").lower()
     decoder = _decoder(declared, verified) if is_framed else None
-    names = checksum_headers(list(headers))
-    if len(names) > 1:
-        raise S3Error("InvalidRequest", "Expecting a single x-amz-checksum- header.")
+    checksums = announced_checksum(headers)
+    names = list(checksums)
     trailer = _trailer(headers) if declared in TRAILING else None
     _check_algorithm(headers, names, trailer)
     md5 = headers.get("content-md5")
@@ -205,7 +205,7 @@ def checked_body(
         length=_length(headers, is_framed=is_framed),
         md5=decode_content_md5(md5) if md5 is not None else None,
         sha256=_payload_sha256(declared),
-        checksums={name: decode_checksum(name, headers[name]) for name in names},
+        checksums=checksums,
         trailer=trailer,
         computed=computed if not names and trailer is None else None,
     )

@@ -36,6 +36,12 @@ def document(name: str, tree: Mapping[str, Tree | None], *, namespace: bool = Tr
     return f"{_DECLARATION}<{name}{attribute}>{_children(tree)}</{name}>".encode(errors="replace")
 
 
+def element_document(root: ElementTree.Element) -> bytes:
+    """Write a document that was read, and changed."""
+    ElementTree.register_namespace("", NAMESPACE)
+    return f"{_DECLARATION}{_references(ElementTree.tostring(root, 'unicode'))}".encode(errors="replace")
+
+
 def error_document(error: S3Error, *, resource: str, request_id: str, host_id: str) -> bytes:
     """Write an error as S3 does."""
     tree = {
@@ -64,7 +70,11 @@ def _element(name: str, value: Tree) -> str:
 def _text(value: str) -> str:
     if _SPECIAL.search(value) is None:
         return value
-    return _CONTROL.sub(lambda match: f"&#x{ord(match[0]):x};", escape(value, {'"': "&quot;"}))
+    return _references(escape(value, {'"': "&quot;"}))
+
+
+def _references(text: str) -> str:
+    return _CONTROL.sub(lambda match: f"&#x{ord(match[0]):x};", text)
 
 
 @dataclass(frozen=True, slots=True)

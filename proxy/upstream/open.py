@@ -12,7 +12,7 @@ from s4weights.proxy.config import Settings
 from .directory import DirectoryUpstream
 from .protocol import Upstream
 
-_REGION: Final = re.compile("[a-z]{2}(-[a-z]+)+-[0-9]+")
+_REGION: Final = re.compile("[a-z]{2,5}(-[a-z]+)+-[0-9]+")
 
 
 def open_upstream(settings: Settings) -> Upstream:

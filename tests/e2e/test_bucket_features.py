@@ -10,6 +10,7 @@ import os
 import secrets
 import zlib
 from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from tests.e2e.conftest import BUCKET, Endpoint
+from tests.e2e.differential import Request, Side
 from tests.e2e.proxy_process import ACCESS_KEY, SECRET_KEY
+from tests.proxy.handlers.test_post_object import BOUNDARY, encode_form
 from tests.proxy.objects.conftest import safetensors
 
 pytestmark = pytest.mark.e2e
@@ -127,10 +130,45 @@ def test_an_upload_begun_past_the_proxy_goes_on_through_it(seaweed):
     assert client.get_object(Bucket=BUCKET, Key="foreign")["Body"].read() == noise
 
 
+@pytest.mark.parametrize("kind", ["noise", "checkpoint"])
+def test_a_part_is_copied_into_an_upload_begun_past_the_proxy(seaweed, checkpoint, kind):
+    body = checkpoint if kind == "checkpoint" else os.urandom(6 * MIB)
+    client = seaweed.proxy.client()
+    client.put_object(Bucket=BUCKET, Key="copied/source", Body=body)
+    upload = seaweed.straight.create_multipart_upload(Bucket=BUCKET, Key="copied/k")["UploadId"]
+    asked = {"Bucket": BUCKET, "Key": "copied/k", "UploadId": upload}
+    source = {"CopySource": {"Bucket": BUCKET, "Key": "copied/source"}}
+    ranges = [{"CopySourceRange": f"bytes=7-{5 * MIB + 6}"}, {}]
+    parts = []
+    for number, which in enumerate(ranges, 1):
+        copied = client.upload_part_copy(**asked, **source, **which, PartNumber=number)["CopyPartResult"]
+        parts.append({"PartNumber": number, "ETag": copied["ETag"]})
+    for wrong, code in [
+        ({"CopySourceRange": "bytes=0-99999999"}, "InvalidRange"),
+        ({"CopySourceIfMatch": '"0"'}, "PreconditionFailed|412"),
+        ({"UploadId": "f" * 32}, "NoSuchUpload"),
+    ]:
+        with pytest.raises(ClientError, match=code):
+            client.upload_part_copy(**{**asked, **source, "PartNumber": 3, **wrong})
+    client.complete_multipart_upload(**asked, MultipartUpload={"Parts": parts})
+    for whose in (seaweed.straight, client):
+        got = whose.get_object(Bucket=BUCKET, Key="copied/k")["Body"].read()
+        assert got == body[7 : 5 * MIB + 7] + body
+
+
+def test_an_upload_begun_past_the_proxy_is_aborted_through_it(seaweed):
+    upload = seaweed.straight.create_multipart_upload(Bucket=BUCKET, Key="aborted")["UploadId"]
+    asked = {"Bucket": BUCKET, "Key": "aborted", "UploadId": upload}
+    seaweed.proxy.client().abort_multipart_upload(**asked)
+    with pytest.raises(ClientError, match="NoSuchUpload"):
+        seaweed.straight.list_parts(**asked)
+
+
 def test_an_upload_that_nobody_knows(endpoint):
     client, asked = endpoint.proxy.client(), {"Bucket": BUCKET, "Key": "nobody", "UploadId": "f" * 32}
     for call in (
         lambda: client.upload_part(**asked, PartNumber=1, Body=b"x"),
+        lambda: client.upload_part_copy(**asked, PartNumber=1, CopySource={"Bucket": BUCKET, "Key": "nobody"}),
         lambda: client.list_parts(**asked),
         lambda: client.complete_multipart_upload(**asked, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": "x"}]}),
         lambda: client.abort_multipart_upload(**asked),
@@ -168,6 +206,21 @@ def test_a_checksum_behind_a_body_that_passes_through_is_kept_by_the_bucket(seaw
         found = client.get_object(Bucket=BUCKET, Key="trailer", ChecksumMode="ENABLED")
         assert (found["Body"].read(), found["ChecksumCRC32"]) == (noise, crc)
     assert "ContentEncoding" not in found  # SeaweedFS keeps the transfer's beside the object's
+
+
+def test_a_checksum_of_a_form_is_kept_by_the_bucket(seaweed):
+    noise = os.urandom(100_000)
+    crc = base64.b64encode(zlib.crc32(noise).to_bytes(4, "big")).decode()
+    field = {"x-amz-checksum-crc32": crc}
+    client = seaweed.proxy.client()
+    made = client.generate_presigned_post(BUCKET, "form", Fields=dict(field), Conditions=[field])
+    form = encode_form(made["fields"], noise)
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", seaweed.proxy.port, timeout=30)) as wire:
+        wire.request("POST", f"/{BUCKET}", form, {"content-type": f"multipart/form-data; boundary={BOUNDARY}"})
+        answer = wire.getresponse()
+        assert (answer.status, answer.headers["x-amz-checksum-crc32"]) == (204, crc), answer.read()
+    for whose in (seaweed.straight, client):
+        assert whose.head_object(Bucket=BUCKET, Key="form", ChecksumMode="ENABLED")["ChecksumCRC32"] == crc
 
 
 @pytest.mark.parametrize("kind", ["COMPOSITE", "FULL_OBJECT"])
@@ -210,6 +263,17 @@ def test_md5_of_what_is_listed(endpoint, checkpoint):
     client.put_object(Bucket=BUCKET, Key="listed/model", Body=checkpoint)
     [row] = client.list_objects_v2(Bucket=BUCKET, Prefix="listed/")["Contents"]
     assert row["ETag"].strip('"') == hashlib.md5(checkpoint).hexdigest()
+
+
+def test_versions_are_listed_under_keys_that_a_document_hardly_holds(seaweed):
+    """boto3 would ask for encoded ones."""
+    client, bucket = seaweed.proxy.client(), make_bucket(seaweed)
+    keys = ["a\rb", "a+b %2B", "ü&<"]
+    for key in keys:
+        client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    answer = Side(seaweed.proxy.endpoint, ACCESS_KEY, SECRET_KEY, bucket).send(Request("GET", "?versions"))
+    found = [row.text for row in ElementTree.fromstring(answer.body).iterfind("{*}Version/{*}Key")]
+    assert sorted(found) == sorted(keys)
 
 
 @pytest.mark.parametrize("how", ["delete marker", "overwritten"])

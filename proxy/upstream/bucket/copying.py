@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upstream
 
 from .calls import Calls
+from .parameters import version
 
 _log = logging.getLogger(__name__)
 
@@ -67,3 +69,12 @@ async def copy_in_parts(
         except (S3Error, UpstreamError) as error:
             _log.warning("upload of %s/%s could not be aborted upstream: %s", bucket, key, error)
         raise
+
+
+async def read_tags(calls: Calls, client: Any, bucket: str, key: str, version_id: str | None) -> str:
+    """As x-amz-tagging has them."""
+    answer = await calls.make(
+        f"GetObjectTagging {bucket}/{key}",
+        lambda: client.get_object_tagging(Bucket=bucket, Key=key, **version(version_id)),
+    )
+    return urlencode({tag["Key"]: tag["Value"] for tag in answer["TagSet"]}, quote_via=quote)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -46,7 +46,7 @@ class RawClient:
         endpoint: str,
         connections: int,
         *,
-        regional: str | None = None,
+        regional: Callable[[str], str] | None = None,
     ) -> None:
         """See Signer."""
         self._signer = Signer(credentials, region, endpoint, regional)

@@ -10,6 +10,10 @@ from typing import Any, Final
 from botocore.model import ServiceModel, Shape
 
 _META: Final = "x-amz-meta-"
+_LOCATED: Final = (
+    '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+    "<LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>"
+)
 # Of the transfer or of the answer, not of the object.
 _NOT_OF_OBJECT: Final = frozenset(
     {
@@ -85,6 +89,11 @@ def write_headers(headers: Mapping[str, str]) -> dict[str, str]:
         for name, value in headers.items()
         if name.startswith("x-amz-") and not name.startswith(("x-amz-checksum-", "x-amz-request-id", "x-amz-id-2"))
     }
+
+
+def located_in(region: str) -> bytes:
+    """The document of a CreateBucket."""
+    return _LOCATED.format(region).encode()
 
 
 def http_date(moment: datetime) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -31,10 +31,12 @@ class _Signature(S3SigV4Auth):  # type: ignore[misc]
 class Signer:
     """Makes requests to one service; remembers the buckets that lie in other regions."""
 
-    def __init__(self, credentials: Any, region: str, endpoint: str, regional: str | None = None) -> None:
+    def __init__(
+        self, credentials: Any, region: str, endpoint: str, regional: Callable[[str], str] | None = None
+    ) -> None:
         """credentials: aiobotocore's, refreshed as they age. endpoint: scheme, host and port.
 
-        regional: the endpoint of another region, `{}` for its name, where a bucket may lie in one.
+        regional: gives the endpoint of another region, where a bucket may lie in one.
         """
         self.endpoint = endpoint
         self._credentials = credentials
@@ -47,7 +49,7 @@ class Signer:
         region = self._region_of(path)
         endpoint = self.endpoint
         if self._regional is not None and region != self._region:
-            endpoint = self._regional.format(region)
+            endpoint = self._regional(region)
         url = f"{endpoint}{path}" + (f"?{query}" if query else "")
         request = AWSRequest(method=method, url=url, headers={**headers, "host": urlsplit(endpoint).netloc})
         frozen = await self._credentials.get_frozen_credentials()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import aioboto3
 from aiobotocore.config import AioConfig
@@ -15,7 +15,7 @@ from s4weights.codec.errors import ConfigError
 from s4weights.proxy.checksums.algorithms import ELEMENTS, elements
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.upstream.carried import copied_tags, inherited
-from s4weights.proxy.upstream.payer import payer_header
+from s4weights.proxy.upstream.payer import say_who_pays
 from s4weights.proxy.upstream.protocol import (
     Body,
     Bucket,
@@ -36,22 +36,18 @@ from .answers import read_answer
 from .body import no_body
 from .calls import Calls, Patience
 from .circuit import Circuit
-from .copying import copy_in_parts
+from .copying import copy_in_parts, read_tags
+from .endpoints import RegionalEndpoints
 from .page import list_page, list_uploads
 from .parameters import check_sendable, condition_headers, condition_parameters, range_header, version
 from .raw import RawClient
-from .shapes import Shapes, answer_headers, write_headers
+from .shapes import Shapes, answer_headers, located_in, write_headers
 from .timestamps import quick_session
 
 CONNECTIONS: Final = 64
-_AMAZON: Final = "https://s3.{}.amazonaws.com"
 _CONNECT_S: Final = 10.0
 # A readiness probe does not wait as long as a call.
 _CHECK_S: Final = 5.0
-_LOCATED: Final = (
-    '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
-    "<LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>"
-)
 # S3 copies up to this in one call.
 _MAX_COPY_BYTES: Final = 5 << 30
 
@@ -74,7 +70,8 @@ class BucketUpstream:
 
     async def start(self) -> None:
         """See Upstream."""
-        session = aioboto3.Session(botocore_session=quick_session())
+        botocore_session = quick_session()
+        session = aioboto3.Session(botocore_session=botocore_session)
         credentials = await session.get_credentials()
         if credentials is None:
             raise ConfigError(
@@ -103,10 +100,10 @@ class BucketUpstream:
             for one in (config, patient)
         ]
         for client in (self._client, self._patient_client):
-            client.meta.events.register("before-sign.s3", _say_who_pays)
+            client.meta.events.register("before-sign.s3", say_who_pays)
         self._shapes = Shapes(self._client.meta.service_model)
-        endpoint = self._endpoint or _AMAZON.format(region)
-        regional = None if self._endpoint else _AMAZON
+        found = RegionalEndpoints(botocore_session).of
+        endpoint, regional = (self._endpoint, None) if self._endpoint else (found(region), found)
         self._raw = RawClient(self._calls, credentials, region, endpoint, CONNECTIONS, regional=regional)
         self._stack.push_async_callback(self._raw.close)
 
@@ -138,7 +135,7 @@ class BucketUpstream:
         """See Upstream."""
         region = self._client.meta.region_name
         if not document and region != "us-east-1":
-            document = _LOCATED.format(region).encode()
+            document = located_in(region)
         return await self._send(bucket, "", "", headers or {}, document, len(document))
 
     async def delete_bucket(self, bucket: str) -> None:
@@ -191,11 +188,7 @@ class BucketUpstream:
 
     async def tags(self, bucket: str, key: str, *, version_id: str | None = None) -> str:
         """See Upstream."""
-        answer = await self._calls.make(
-            f"GetObjectTagging {bucket}/{key}",
-            lambda: self._client.get_object_tagging(Bucket=bucket, Key=key, **version(version_id)),
-        )
-        return urlencode({tag["Key"]: tag["Value"] for tag in answer["TagSet"]}, quote_via=quote)
+        return await read_tags(self._calls, self._client, bucket, key, version_id)
 
     async def get(
         self,
@@ -404,9 +397,3 @@ class BucketUpstream:
 
 def _info(answer: Any, size: int) -> ObjectInfo:
     return ObjectInfo(size, answer["ETag"].strip('"'), answer["LastModified"], answer_headers(answer))
-
-
-def _say_who_pays(request: Any, **_: object) -> None:
-    for name, value in payer_header().items():
-        del request.headers[name]  # botocore's headers keep both
-        request.headers[name] = value

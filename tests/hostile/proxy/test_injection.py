@@ -282,6 +282,7 @@ async def test_a_copy_source_that_is_no_object_of_the_bucket_store(service, sour
             (400, "InvalidBucketName"),
             (404, "NoSuchKey"),
             (404, "NoSuchBucket"),
+            (404, "NoSuchUpload"),
         }, body
     assert service.stored() == []
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any
 
 import numpy as np
 import pytest
 
+from s4weights.proxy.checksums.algorithms import encode, new_hasher
 from tests.proxy.objects.conftest import safetensors
 
 from .conftest import BUCKET
@@ -112,3 +114,59 @@ async def test_a_form_that_breaks_off_leaves_nothing(service):
     status, _, _ = await service.send("POST", f"/{BUCKET}", headers, body[:-2000], half_close=True)
     assert status == 400
     assert service.stored() == []
+
+
+ALGORITHMS = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"]
+
+
+def checksum(algorithm: str, data: bytes) -> dict[str, str]:
+    header = f"x-amz-checksum-{algorithm}"
+    hasher = new_hasher(header)
+    hasher.update(data)
+    return {header: encode(hasher.digest())}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("kind", ["checkpoint", "noise", "empty"])
+async def test_a_checksum_of_a_form_is_compared_kept_and_answered(service, kind, algorithm):
+    checkpoint = safetensors(np.random.default_rng(0).normal(0, 0.02, MIB))
+    data = {"checkpoint": checkpoint, "noise": os.urandom(200_000), "empty": b""}[kind]
+    fields = checksum(algorithm, data)
+    status, _, body = await post(service, signed(service, "k", fields), data + b"x")
+    assert (status, b"<Code>BadDigest</Code>" in body, service.stored()) == (400, True, [])
+    named = {**fields, "x-amz-checksum-algorithm": algorithm.upper()}
+    status, headers, _ = await post(service, signed(service, "k", named), data)
+    assert status == 204
+    assert fields.items() | {("x-amz-checksum-type", "FULL_OBJECT")} <= headers.items()
+    if kind == "checkpoint":  # a directory keeps no checksums of what passes through
+        found = await service.call("head_object", Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
+        assert found[f"Checksum{algorithm.upper()}"] == fields[f"x-amz-checksum-{algorithm}"]
+
+
+async def test_the_md5_of_a_form_is_compared(service):
+    fields = {"Content-MD5": encode(hashlib.md5(b"abc").digest())}
+    status, _, body = await post(service, signed(service, "k", fields), b"abd")
+    assert (status, b"<Code>BadDigest</Code>" in body, service.stored()) == (400, True, [])
+    assert (await post(service, signed(service, "k", fields), b"abc"))[0] == 204
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"x-amz-checksum-crc32": "bad"}, b"InvalidRequest"),
+        ({"x-amz-checksum-md4": "AAAA"}, b"InvalidRequest"),
+        ({**checksum("crc32", b"abc"), **checksum("sha1", b"abc")}, b"InvalidRequest"),
+        ({"x-amz-checksum-algorithm": "CRC32"}, b"InvalidRequest"),
+        ({"x-amz-checksum-algorithm": "SHA1", **checksum("crc32", b"abc")}, b"InvalidRequest"),
+        ({"Content-MD5": "bad"}, b"InvalidDigest"),
+    ],
+)
+async def test_what_is_no_checksum_is_refused(service, fields, code):
+    status, _, body = await post(service, signed(service, "k", fields), b"abc")
+    assert (status, code in body, service.stored()) == (400, True, [])
+
+
+@pytest.mark.parametrize("field", ["x-amz-checksum-crc32", "x-amz-checksum-algorithm", "content-md5"])
+async def test_the_policy_must_name_a_checksum(service, field):
+    status, _, body = await post(service, signed(service, "k") | {field: "AAAA"}, b"abc")
+    assert (status, b"Extra input fields" in body, service.stored()) == (403, True, [])

@@ -34,3 +34,22 @@ def test_no_range_lies_within_an_empty_body(header):
         parse_range(header, 0)
     assert (error.value.code, error.value.status) == ("InvalidRange", 416)
     assert error.value.fields == {"RangeRequested": header, "ActualObjectSize": "0"}
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        (f"bytes=1-{'9' * 30}", (1, 99)),
+        (f"bytes=-{'9' * 30}", (0, 100)),
+        (f"bytes=0-{'9' * 5000}", (0, 100)),
+        ("bytes=\u0661-\u0665", None),
+    ],
+)
+def test_numbers_of_any_length_and_only_ascii(header, found):
+    part = parse_range(header, 100)
+    assert (part and (part.first, part.length)) == found
+
+
+def test_a_first_byte_far_beyond_the_end_lies_in_no_body():
+    with pytest.raises(S3Error, match="InvalidRange"):
+        parse_range(f"bytes={'9' * 30}-", 100)

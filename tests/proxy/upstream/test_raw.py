@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiohttp import web
@@ -41,7 +41,7 @@ async def answering(handler) -> AsyncIterator[int]:
 
 
 @contextlib.asynccontextmanager
-async def client(port: int, regional: str | None = None) -> AsyncIterator[RawClient]:
+async def client(port: int, regional: Callable[[str], str] | None = None) -> AsyncIterator[RawClient]:
     one = RawClient(
         Calls(Circuit(), Patience()), _Credentials(), "us-east-1", f"http://127.0.0.1:{port}", 4, regional=regional
     )
@@ -150,7 +150,7 @@ async def test_a_bucket_in_another_region_is_found_there_from_then_on():
             document = "<Error><Code>PermanentRedirect</Code></Error>"
             return web.Response(status=301, headers={"x-amz-bucket-region": str(region)}, text=document)
 
-        async with answering(moved) as port, client(port, "http://127.0.0.1:{}") as bucket:
+        async with answering(moved) as port, client(port, "http://127.0.0.1:{}".format) as bucket:
             await bucket.send_whole("b", "k", "", {}, b"body")
             answer, _ = await bucket.open("b", "k", "", {})
             answer.close()
@@ -165,7 +165,7 @@ async def test_an_answer_cannot_name_a_host():
         headers = {"x-amz-bucket-region": "evil.example/?"}
         return web.Response(status=301, headers=headers, text="<Error><Code>PermanentRedirect</Code></Error>")
 
-    async with answering(handler) as port, client(port, "http://127.0.0.1:{}") as bucket:
+    async with answering(handler) as port, client(port, "http://127.0.0.1:{}".format) as bucket:
         with pytest.raises(S3Error, match="PermanentRedirect"):
             await bucket.open("b", "k", "", {})
     await asyncio.sleep(0)
