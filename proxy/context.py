@@ -41,6 +41,8 @@ class Context:
     verified: Verified | None = None
     request_id: str = field(default_factory=new_request_id)
     host_id: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    cross_origin: Mapping[str, str] = field(default_factory=dict)
+    """What every answer tells a browser, where the request names its origin."""
     upstream_request_id: str = ""
     """What the bucket calls a call that was passed on."""
     path: str = ""
@@ -73,7 +75,8 @@ class Context:
 
     def answer_headers(self) -> dict[str, str]:
         """What every answer carries."""
-        return {"x-amz-request-id": self.request_id, "x-amz-id-2": self.host_id, "Server": "s4weights"}
+        named = {"x-amz-request-id": self.request_id, "x-amz-id-2": self.host_id, "Server": "s4weights"}
+        return {**self.cross_origin, **named}
 
     async def body(self, *, computed: str | None = None) -> CheckedBody:
         """The request's body, checked. Sends 100-continue: nothing stands against the request any more.

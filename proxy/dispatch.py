@@ -18,6 +18,7 @@ from .auth.sigv4 import Verified, verify
 from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
 from .handlers.copy_object import parse_source
+from .handlers.cross_origin import CrossOrigin, preflight
 from .handlers.post_object import is_form
 from .http.address import parse_address
 from .http.server import check_head
@@ -64,6 +65,7 @@ class Dispatcher:
         self._credentials = credentials
         self._metrics = metrics
         self._domains = domains
+        self._cross_origin = CrossOrigin()
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -123,6 +125,9 @@ class Dispatcher:
         context.bucket, context.key = address.bucket, address.key
         # What follows, forwarded calls too, sees path style only; the signature was made over the path on the wire.
         context.path = f"/{address.bucket}{context.raw_path}" if address.in_host else context.raw_path
+        if context.request.method == "OPTIONS":
+            context.operation = "OptionsObject"
+            return await preflight(context)
         if self._credentials and not is_form(context):
             context.verified = await self._credentials.checked(lambda: self._verify(context))
         context.operation, handler = find_handler(context)
@@ -132,6 +137,8 @@ class Dispatcher:
         if context.operation in _COPIES and _SOURCE_OWNER in context.headers:
             source, _, _ = parse_source(context, context.headers["x-amz-copy-source"])
             await self._check_owner(source, context.headers[_SOURCE_OWNER])
+        if "origin" in context.headers:
+            context.cross_origin = await self._cross_origin.headers(context)
         request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         return await handler(context)
 

@@ -15,8 +15,9 @@ from s4weights.proxy.http.conditions import check_read, read_conditions
 from s4weights.proxy.http.ranges import Slice, parse_range
 from s4weights.proxy.objects.types import LogicalObject
 
+from .archived import check_is_plain
 from .attributes import check_header, check_key
-from .forward import forward_if_possible
+from .forward import forward, forward_if_possible
 
 _OVERRIDES: Final = {
     "response-cache-control": "cache-control",
@@ -47,7 +48,11 @@ async def get_object(context: Context) -> web.StreamResponse:
 async def head_object(context: Context) -> web.StreamResponse:
     """Headers only."""
     check_key(context.key)
-    found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    try:
+        found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    except S3Error as error:
+        await check_is_plain(context, error)
+        return await forward(context)
     if (answer := await _part_that_passed_through(context, found)) is not None:
         return answer
     if not check_read(read_conditions(context.headers), found.info):

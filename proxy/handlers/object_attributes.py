@@ -13,6 +13,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.xml import Tree
 from s4weights.proxy.objects.types import LogicalObject
 
+from .archived import check_is_plain
 from .attributes import check_key
 from .forward import forward
 from .list_objects import read_max
@@ -27,7 +28,11 @@ async def get_object_attributes(context: Context) -> web.StreamResponse:
     asked = {item.strip() for item in context.headers.get("x-amz-object-attributes", "").split(",") if item.strip()}
     if not asked or asked - _KNOWN:
         raise S3Error("InvalidArgument", "Invalid attribute name specified.", ArgumentName="x-amz-object-attributes")
-    found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    try:
+        found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
+    except S3Error as error:
+        await check_is_plain(context, error)
+        return await forward(context)
     if not found.is_container:
         try:
             return await forward(context)  # the bucket knows the parts of what passed through

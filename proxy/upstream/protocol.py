@@ -193,6 +193,7 @@ class Forwarded:
     headers: Headers = field(default_factory=dict)
     body: Body | None = None
     length: int | None = None
+    is_signed: bool = True
     release: Callable[[], None] | None = None
     """Of an answer: gives its connection back, also where body was never begun."""
 

@@ -105,3 +105,33 @@ def test_an_object_is_locked_as_it_is_written(side, bucket):
     until = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
     side.put_object(Bucket=bucket, Key="k", Body=b"abc", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until)
     assert side.head_object(Bucket=bucket, Key="k")["ObjectLockRetainUntilDate"] == until
+
+
+@pytest.mark.parametrize("kind", ["noise", "checkpoint"])
+def test_an_archived_object_is_looked_at_as_far_as_it_can_be(sides, kind):
+    """HeadObject of a checkpoint waits for the restore: its size and ETag stand in its body."""
+    bucket = f"archived-{kind}"
+    noise = np.random.default_rng(4)
+    body = safetensors(noise.normal(0, 0.02, 1 << 18)) if kind == "checkpoint" else noise.bytes(70_000)
+    through = sides["through"]
+    through.create_bucket(Bucket=bucket)
+    through.put_object(Bucket=bucket, Key="k", Body=body, StorageClass="GLACIER")
+
+    def look(call: str, **more: Any) -> Any:
+        try:
+            return getattr(through, call)(Bucket=bucket, Key="k", **more)
+        except ClientError as error:
+            return error.response["ResponseMetadata"]["HTTPStatusCode"]
+
+    assert look("get_object") == 403
+    found = look("head_object")
+    described = look("get_object_attributes", ObjectAttributes=["ObjectSize"])
+    if kind == "checkpoint":
+        assert (found, described) == (403, 403)
+    else:
+        assert (found["ContentLength"], found["StorageClass"]) == (len(body), "GLACIER")
+        assert described["ObjectSize"] == len(body)
+    through.restore_object(Bucket=bucket, Key="k", RestoreRequest={"Days": 1})
+    assert look("head_object")["ContentLength"] == len(body)
+    assert "ongoing-request" in look("head_object")["Restore"]
+    assert look("get_object")["Body"].read() == body

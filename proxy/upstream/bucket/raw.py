@@ -180,7 +180,13 @@ class RawClient:
         try:
             async with source.bounded():
                 answer = await self._request(
-                    request.method, request.path, request.query, request.headers, source.chunks(), length
+                    request.method,
+                    request.path,
+                    request.query,
+                    request.headers,
+                    source.chunks(),
+                    length,
+                    is_signed=request.is_signed,
                 )
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             if source.fault is not None:
@@ -196,13 +202,22 @@ class RawClient:
             headers,
             _chunks(answer),
             int(known) if known is not None else None,
-            answer.close,
+            release=answer.close,
         )
 
     async def _request(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], body: Body, length: int
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: Body,
+        length: int,
+        *,
+        is_signed: bool = True,
     ) -> aiohttp.ClientResponse:
-        url, signed = await self._signer.sign(method, path, query, {**payer_header(), **headers})
+        headers = {**payer_header(), **headers}
+        url, signed = await self._signer.sign(method, path, query, headers, is_signed=is_signed)
         answer = await self._session.request(
             method,
             URL(url, encoded=True),
@@ -216,7 +231,7 @@ class RawClient:
         if length:
             # It cannot be sent again from here; the next try will be right.
             raise UpstreamError(f"{method} {path}: the bucket is in another region")
-        return await self._request(method, path, query, headers, body, length)
+        return await self._request(method, path, query, headers, body, length, is_signed=is_signed)
 
 
 def _fault(what: str, error: Exception) -> UpstreamError:

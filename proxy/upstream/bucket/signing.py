@@ -44,7 +44,9 @@ class Signer:
         self._regional = regional
         self._regions: dict[str, str] = {}
 
-    async def sign(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    async def sign(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], *, is_signed: bool = True
+    ) -> tuple[str, dict[str, str]]:
         """URL and headers of a request. path, query: raw, as on the wire."""
         region = self._region_of(path)
         endpoint = self.endpoint
@@ -52,6 +54,8 @@ class Signer:
             endpoint = self._regional(region)
         url = f"{endpoint}{path}" + (f"?{query}" if query else "")
         request = AWSRequest(method=method, url=url, headers={**headers, "host": urlsplit(endpoint).netloc})
+        if not is_signed:
+            return url, dict(request.headers.items())
         frozen = await self._credentials.get_frozen_credentials()
         signature = _Signature(frozen, "s3", region)
         if PAYLOAD_HASH in headers:
