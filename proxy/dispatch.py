@@ -110,15 +110,16 @@ class Dispatcher:
         except S4WeightsError as error:
             _log.error("%s: %s", context.operation, error)
             return self._refuse(context, S3Error("InternalError", str(error)))
-        except ConnectionError as error:
-            # The client is gone; aiohttp closes what is left of the connection.
-            raise ConnectionResetError(str(error)) from error
-        except Exception:
+        except Exception as error:
+            if _is_left_alone(context.request, error):
+                # aiohttp closes what is left of the connection.
+                raise ConnectionResetError(str(error)) from error
             _log.exception("%s failed", context.operation)
             return self._refuse(context, S3Error("InternalError"))
 
     async def _handle(self, context: Context) -> web.StreamResponse:
         check_head(context.request)
+        request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         if not context.raw_path.startswith("/"):
             raise S3Error("InvalidURI")
         address = parse_address(context.raw_path, context.headers.get("host", ""), self._domains)
@@ -139,7 +140,6 @@ class Dispatcher:
             await self._check_owner(source, context.headers[_SOURCE_OWNER])
         if "origin" in context.headers:
             context.cross_origin = await self._cross_origin.headers(context)
-        request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         return await handler(context)
 
     def _verify(self, context: Context) -> Verified:
@@ -179,6 +179,12 @@ class Dispatcher:
         if not request.content.is_eof():
             response.force_close()
         return response
+
+
+def _is_left_alone(request: web.BaseRequest, error: Exception) -> bool:
+    """Whether the client is gone: aiohttp says so by several errors."""
+    has_ended = request.transport is None or request.transport.is_closing()
+    return isinstance(error, ConnectionResetError) or (isinstance(error, ConnectionError) and has_ended)
 
 
 def _span_attributes(context: Context) -> Attributes:

@@ -18,12 +18,12 @@ from .handlers.delete_objects import delete_objects
 from .handlers.forward import forward
 from .handlers.get_object import get_object, head_object
 from .handlers.list_objects import list_objects, list_objects_v2
+from .handlers.list_uploads import list_multipart_uploads
 from .handlers.list_versions import list_object_versions
 from .handlers.multipart import (
     abort_multipart_upload,
     complete_multipart_upload,
     create_multipart_upload,
-    list_multipart_uploads,
     list_parts,
 )
 from .handlers.object_attributes import get_object_attributes

@@ -35,9 +35,7 @@ async def preflight(context: Context) -> web.StreamResponse:
     """What a browser asks before a request; no browser signs it, and the bucket's rules are nobody's secret."""
     headers = {name: context.headers[name] for name in _ASKED if name in context.headers}
     try:
-        answer = await context.upstream.forward(
-            Forwarded("OPTIONS", context.path, context.raw_query, headers=headers, is_signed=False)
-        )
+        answer = await context.upstream.forward(Forwarded("OPTIONS", context.path, headers=headers, is_signed=False))
     except S3Error as error:
         if error.code != "NotImplemented":
             raise

@@ -141,45 +141,6 @@ async def list_parts(context: Context) -> web.StreamResponse:
     return context.xml("ListPartsResult", tree)
 
 
-async def list_multipart_uploads(context: Context) -> web.StreamResponse:
-    """ListMultipartUploads."""
-    query = context.query
-    max_uploads = read_max(query, "max-uploads", _MAX_ROWS)
-    key_marker, id_marker = query.get("key-marker", ""), query.get("upload-id-marker", "")
-    found = await context.objects.uploads.list_uploads(context.bucket, prefix=query.get("prefix", ""))
-    after = (key_marker.encode(), id_marker)
-    waiting = [
-        upload
-        for upload in sorted(found, key=lambda upload: (upload.key.encode(), upload.upload_id))
-        if not key_marker or upload.key > key_marker or (id_marker and (upload.key.encode(), upload.upload_id) > after)
-    ]
-    page = waiting[:max_uploads]
-    is_cut = len(waiting) > len(page)
-    rows: list[Mapping[str, Tree | None]] = [
-        {
-            "Key": upload.key,
-            "UploadId": upload.upload_id,
-            "Initiator": OWNER,
-            "Owner": OWNER,
-            "StorageClass": "STANDARD",
-            "Initiated": iso_date(upload.initiated),
-        }
-        for upload in page
-    ]
-    tree: dict[str, Tree | None] = {
-        "Bucket": context.bucket,
-        "KeyMarker": key_marker,
-        "UploadIdMarker": id_marker,
-        "NextKeyMarker": page[-1].key if is_cut and page else None,
-        "NextUploadIdMarker": page[-1].upload_id if is_cut and page else None,
-        "Prefix": query.get("prefix", ""),
-        "MaxUploads": str(max_uploads),
-        "IsTruncated": "true" if is_cut else "false",
-        "Upload": rows,
-    }
-    return context.xml("ListMultipartUploadsResult", tree)
-
-
 def part_number(context: Context) -> int:
     """Raises: S3Error InvalidArgument."""
     text = context.query.get("partNumber", "")
