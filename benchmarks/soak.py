@@ -201,15 +201,16 @@ def records(state: Path, kind: str) -> list[Path]:
 
 
 def sample(proxy: ProxyProcess, straight: Any) -> dict[str, float]:
-    """What is held now."""
+    """What is held now. Uploads whose creation was never answered wait until they are old: so many as answers were lost."""
+    doubtful = len(records(proxy.state_dir, "asked"))
     text = proxy.health("status")[1]
     resident = int(Path(f"/proc/{proxy.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return {
         "RSS, MiB": resident / MIB,
         "descriptors": len(os.listdir(f"/proc/{proxy.pid}/fd")),
         "tasks": json.loads(text)["tasks"] if text else 0,
-        "state files": sum(len(files) for _, _, files in os.walk(proxy.state_dir)),
-        "open uploads": len(straight.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])),
+        "state files": sum(len(files) for _, _, files in os.walk(proxy.state_dir)) - doubtful,
+        "open uploads": max(0, len(straight.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])) - doubtful),
     }
 
 

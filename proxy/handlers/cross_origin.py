@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -27,6 +28,8 @@ _GIVEN: Final = frozenset(
         "vary",
     }
 )
+# The call itself does not wait longer for it.
+_PATIENCE_S: Final = 3.0
 _KEPT_S: Final = 10.0
 _MOST_KEPT: Final = 256
 
@@ -64,8 +67,11 @@ class CrossOrigin:
 async def _ask(context: Context) -> Mapping[str, str]:
     headers = {"origin": context.headers["origin"], "access-control-request-method": context.request.method}
     try:
-        answer = await context.upstream.forward(Forwarded("OPTIONS", context.path, headers=headers, is_signed=False))
-    except (S3Error, UpstreamError):
+        async with asyncio.timeout(_PATIENCE_S):
+            answer = await context.upstream.forward(
+                Forwarded("OPTIONS", context.path, headers=headers, is_signed=False)
+            )
+    except (S3Error, UpstreamError, TimeoutError):
         return {}
     if answer.release is not None:
         answer.release()

@@ -133,7 +133,7 @@ def _wanted(context: Context, found: LogicalObject) -> Slice | None:
         return parse_range(context.headers.get("range"), found.info.size)
     if "range" in context.headers:
         raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter.")
-    if not part.isascii() or not part.isdigit() or not 1 <= int(part[:6]) <= 10_000:
+    if not part.isascii() or not part.isdigit() or len(part) > 10 or not 1 <= int(part) <= 10_000:
         raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive.")
     sizes = found.parts or (found.info.size,)
     if int(part) > len(sizes):

@@ -144,6 +144,6 @@ async def list_parts(context: Context) -> web.StreamResponse:
 def part_number(context: Context) -> int:
     """Raises: S3Error InvalidArgument."""
     text = context.query.get("partNumber", "")
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 10_000:
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or not 1 <= int(text) <= 10_000:
         raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive.")
     return int(text)

@@ -1,4 +1,4 @@
-"""Whom an object's access control list lets in: what no answer to GET tells."""
+"""What no answer to GET tells of an object: whom its access control list lets in, and its tags to who may not read them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ _MAX_BYTES: Final = 256 << 10  # S3 keeps at most 100 grants
 _NO_LISTS: Final = frozenset({405, 501})
 
 
-async def is_its_owners_alone(upstream: Upstream, bucket: str, key: str) -> bool:
-    """Whether an object has the list that a new write gives it.
+async def has_no_tags(upstream: Upstream, bucket: str, key: str) -> bool:
+    """Whether an object is known to have none. Raises: UpstreamError."""
+    try:
+        return not await upstream.tags(bucket, key)
+    except S3Error as error:
+        return error.code in ("NotImplemented", "NoSuchTagSet")
 
-    Raises: S3Error where the bucket does not say; UpstreamError.
-    """
+
+async def is_its_owners_alone(upstream: Upstream, bucket: str, key: str) -> bool:
+    """Whether an object is known to have the list that a new write gives it. Raises: S3Error, UpstreamError."""
     try:
         answer = await upstream.forward(Forwarded("GET", path_of(bucket, key), "acl"))
     except S3Error as error:
@@ -31,7 +36,7 @@ async def is_its_owners_alone(upstream: Upstream, bucket: str, key: str) -> bool
     if answer.status in _NO_LISTS:
         return True
     if answer.status != 200:
-        raise S3Error("AccessDenied", f"GetObjectAcl of {bucket}/{key}: expected 200, found {answer.status}.")
+        return False
     try:
         return _grants_its_owner_alone(ElementTree.fromstring(document))  # noqa: S314 - the bucket's own answer, bounded
     except ElementTree.ParseError as error:

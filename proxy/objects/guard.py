@@ -162,7 +162,9 @@ class Guard:
         if is_ours and not does_agree:
             answers.append(await commit(None))
             return True
-        conditions = self._usable(_narrowed(asked, call.seen))
+        narrowed = _narrowed(asked, call.seen)
+        # A client's own stay: a bucket that knows none says so itself.
+        conditions = self._usable(narrowed) if is_ours else narrowed
         try:
             answers.append(await commit(conditions))
         except S3Error as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import dataclasses
 import os
 from collections.abc import AsyncGenerator, Sequence
@@ -212,4 +213,6 @@ class Objects:
 
     def _relieve(self) -> None:
         if self._relieving is None or self._relieving.done():
-            self._relieving = asyncio.get_running_loop().create_task(self.uploads.relieve())
+            self._relieving = asyncio.get_running_loop().create_task(
+                self.uploads.relieve(), context=contextvars.Context()
+            )

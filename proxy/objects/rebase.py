@@ -21,7 +21,7 @@ from s4weights.proxy.lineage.perform import list_keys
 from s4weights.proxy.upstream.carried import inherited
 from s4weights.proxy.upstream.protocol import Conditions, encryption
 
-from .access import is_its_owners_alone
+from .access import has_no_tags, is_its_owners_alone
 from .based_body import BasedBody
 from .body_encoder import BodyEncoder
 from .marker import container_marker
@@ -34,7 +34,13 @@ from .types import PART_CHECKSUMS, LogicalObject
 _log = logging.getLogger(__name__)
 
 # What a new write cannot say again, or not by the answer to GET alone.
-_LOST: Final = ("x-amz-tagging-count", "x-amz-object-lock-", "x-amz-storage-class", "x-amz-website-redirect-location")
+_LOST: Final = (
+    "x-amz-object-lock-",
+    "x-amz-storage-class",
+    "x-amz-tagging-count",
+    "x-amz-version-id",
+    "x-amz-website-redirect-location",
+)
 
 
 class Rebaser:
@@ -121,11 +127,11 @@ class Rebaser:
         return dependents if more_bytes < kept_bytes else []
 
     async def _would_lose(self, found: LogicalObject) -> bool:
-        """Whether a new write would be seen. Raises: S3Error where the bucket does not say."""
-        headers = found.stored.headers
-        if any(name.startswith(_LOST) for name in headers) or headers.get("x-amz-version-id", "null") != "null":
+        """Whether a new write would be seen, or the bucket does not say. Raises: S3Error, UpstreamError."""
+        if any(name.startswith(_LOST) for name in found.stored.headers):
             return True
-        return not await is_its_owners_alone(self._store.upstream, found.bucket, found.key)
+        upstream, bucket, key = self._store.upstream, found.bucket, found.key
+        return not await has_no_tags(upstream, bucket, key) or not await is_its_owners_alone(upstream, bucket, key)
 
     async def _copy_through(self, found: LogicalObject, based: BasedBody) -> None:
         """In memory that is held: who waits for it has claimed no base and begun no file yet."""
