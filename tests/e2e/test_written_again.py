@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from s4weights.proxy.config import Settings
+from s4weights.proxy.lineage.names import ALL_PINS
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.bucket import BucketUpstream
+from tests.e2e.proxy_process import ProxyProcess
 from tests.proxy.objects.conftest import BUCKET, body, read_all
 from tests.proxy.objects.test_deltas import KEYS, Run
 from tests.servers import Moto, SeaweedFS
@@ -116,3 +121,63 @@ async def test_what_a_client_asks_of_a_checkpoint_reaches_the_bucket(
     for key in ("model", "copied"):
         found = server.client().head_object(Bucket=BUCKET, Key=key)
         assert {name: found.get(name) for name in answered} == answered
+
+
+async def test_what_only_a_clients_key_opens_is_no_base_and_not_kept(seaweedfs: Any, tmp_path: Path) -> None:
+    """Through the whole proxy: its state directory holds nothing of the body, and no step is coded against it."""
+    proxy = ProxyProcess(seaweedfs.endpoint, tmp_path / "state", seaweedfs.environment())
+    proxy.start()
+    try:
+        client, bucket = proxy.client(), "customers-keys"
+        client.create_bucket(Bucket=bucket)
+        run = Run()
+        key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
+        bodies = [run.step() for _ in range(3)]
+        for name, data, more in zip(KEYS, bodies, (key, {}, key), strict=False):
+            client.put_object(Bucket=bucket, Key=name, Body=data, **more)
+        client.list_objects_v2(Bucket=bucket)
+        for name, data, more in zip(KEYS, bodies, (key, {}, key), strict=False):
+            assert client.get_object(Bucket=bucket, Key=name, **more)["Body"].read() == data
+        stored = {row["Key"]: row["Size"] for row in seaweedfs.client().list_objects_v2(Bucket=bucket)["Contents"]}
+        assert [stored[name] == len(data) for name, data in zip(KEYS, bodies, strict=False)] == [True, False, True]
+        assert not any(name.startswith(ALL_PINS) for name in stored)
+        samples = [bodies[number][len(bodies[number]) // 2 :][:64] for number in (0, 2)]
+        kept = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
+        assert not any(sample in kept for sample in samples)
+    finally:
+        proxy.stop()
+
+
+@pytest.mark.parametrize("condition", [{"IfNoneMatch": "*"}, {"IfMatch": "{etag}"}], ids=["absent", "as it was"])
+def test_of_many_writers_that_meet_one_wins(seaweedfs: Any, tmp_path: Path, condition: dict[str, str]) -> None:
+    """Two proxies before one bucket, eight writers with one condition."""
+    proxies = [ProxyProcess(seaweedfs.endpoint, tmp_path / f"state-{k}", seaweedfs.environment()) for k in range(2)]
+    for proxy in proxies:
+        proxy.start()
+    try:
+        client, bucket = proxies[0].client(), f"races-{len(condition)}-{next(iter(condition)).lower()}"
+        client.create_bucket(Bucket=bucket)
+        data = [Run(seed).step() for seed in range(8)]
+        for round_number in range(4):
+            key = f"k-{round_number}"
+            etag = client.put_object(Bucket=bucket, Key=key, Body=b"first")["ETag"] if "IfMatch" in condition else ""
+            asked = {name: value.format(etag=etag) for name, value in condition.items()}
+            barrier = threading.Barrier(8)
+
+            def write(number: int, key: str = key, asked: dict[str, str] = asked, wait: Any = barrier.wait) -> int:
+                one = proxies[number % 2].client()
+                wait()
+                try:
+                    one.put_object(Bucket=bucket, Key=key, Body=data[number], **asked)
+                except ClientError as error:
+                    assert error.response["ResponseMetadata"]["HTTPStatusCode"] in (409, 412)
+                    return -1
+                return number
+
+            with ThreadPoolExecutor(8) as pool:
+                won = [number for number in pool.map(write, range(8)) if number >= 0]
+            assert len(won) == 1
+            assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == data[won[0]]
+    finally:
+        for proxy in proxies:
+            proxy.stop()
