@@ -129,6 +129,8 @@ class Dispatcher:
         if context.request.method == "OPTIONS":
             context.operation = "OptionsObject"
             return await preflight(context)
+        if "origin" in context.headers:
+            context.cross_origin = await self._cross_origin.headers(context)
         if self._credentials and not is_form(context):
             context.verified = await self._credentials.checked(lambda: self._verify(context))
         context.operation, handler = find_handler(context)
@@ -138,8 +140,6 @@ class Dispatcher:
         if context.operation in _COPIES and _SOURCE_OWNER in context.headers:
             source, _, _ = parse_source(context, context.headers["x-amz-copy-source"])
             await self._check_owner(source, context.headers[_SOURCE_OWNER])
-        if "origin" in context.headers:
-            context.cross_origin = await self._cross_origin.headers(context)
         return await handler(context)
 
     def _verify(self, context: Context) -> Verified:
@@ -163,8 +163,12 @@ class Dispatcher:
             return  # a directory has no owner
         if answer.release is not None:
             answer.release()
-        if answer.status == 403:
-            raise S3Error("AccessDenied")
+        if answer.status == 404:
+            return  # the call itself says so
+        if 400 <= answer.status < 500:
+            raise S3Error("AccessDenied" if answer.status == 403 else "InvalidRequest")
+        if answer.status != 200:
+            raise UpstreamError(f"HeadBucket {bucket}: expected 200, found {answer.status}")
 
     def _refuse(self, context: Context, error: S3Error) -> web.StreamResponse:
         request = context.request

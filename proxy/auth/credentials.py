@@ -65,7 +65,10 @@ class CredentialStore:
         An empty one changes nothing: without credentials nobody would need to sign.
         """
         fresh = {credential.access_key: credential for credential in credentials}
-        if not fresh or fresh == self._current:
+        if not fresh:
+            return
+        if _keys(fresh) == _keys(self._current):
+            self._current = fresh  # they may end later now
             return
         now = datetime.now(UTC)
         older = {name: one for name, one in self._previous.items() if one.expires is not None}
@@ -82,6 +85,10 @@ class CredentialStore:
         fresh = {credential.access_key: credential for credential in credentials}
         if fresh:
             self._previous, self._current = {}, fresh
+
+
+def _keys(credentials: dict[str, Credential]) -> list[tuple[str, str, str]]:
+    return sorted((one.access_key, one.secret_key, one.session_token or "") for one in credentials.values())
 
 
 def _has_ended(credential: Credential, now: datetime) -> bool:

@@ -29,6 +29,8 @@ async def copy_object(context: Context) -> web.StreamResponse:
     directive = context.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in ("COPY", "REPLACE"):
         raise S3Error("InvalidArgument", "Unknown metadata directive.")
+    if context.headers.get("x-amz-tagging-directive", "COPY").upper() not in ("COPY", "REPLACE"):
+        raise S3Error("InvalidArgument", "Unknown tagging directive.")
     conditions = read_conditions(context.headers)
     for attempt in range(1, _ATTEMPTS + 1):
         source = await find_source(context)

@@ -54,17 +54,20 @@ class CrossOrigin:
         self._known: LRU[tuple[str, str, str], tuple[float, Mapping[str, str]]] = LRU(_MOST_KEPT)
 
     async def headers(self, context: Context) -> Mapping[str, str]:
-        """For the answer to a request that names its origin. None where the bucket cannot be asked: the call goes on."""
+        """For the answer to a request that names its origin. Empty where the bucket cannot be asked: the call goes on."""
         asked = (context.bucket, context.headers["origin"], context.request.method)
         kept = self._known.get(asked)
         if kept is not None and time.monotonic() - kept[0] < _KEPT_S:
             return kept[1]
         said = await _ask(context)
+        if said is None:
+            return {}
         self._known.put(asked, (time.monotonic(), said))
         return said
 
 
-async def _ask(context: Context) -> Mapping[str, str]:
+async def _ask(context: Context) -> Mapping[str, str] | None:
+    """None: it did not say."""
     headers = {"origin": context.headers["origin"], "access-control-request-method": context.request.method}
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -72,9 +75,9 @@ async def _ask(context: Context) -> Mapping[str, str]:
                 Forwarded("OPTIONS", context.path, headers=headers, is_signed=False)
             )
     except (S3Error, UpstreamError, TimeoutError):
-        return {}
+        return None
     if answer.release is not None:
         answer.release()
-    if answer.status != 200:
-        return {}
+    if answer.status >= 500:
+        return None
     return {name: value for name, value in answer.headers.items() if name in _GIVEN}

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from s4weights.proxy.checksums.algorithms import header_of
 from s4weights.proxy.context import Context
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.objects.parts import CopiedBody
 from s4weights.proxy.objects.store import sent_checksum
 from s4weights.proxy.objects.types import LogicalObject
@@ -33,20 +34,20 @@ async def copy_into_foreign(context: Context) -> web.StreamResponse:
     if begun.status != 200:
         return await pass_back(context, begun)
     algorithm = (await read_answered(begun, "ListParts")).findtext(f"{NS}ChecksumAlgorithm")
-    for attempt in range(1, _ATTEMPTS + 1):
+    for _ in range(_ATTEMPTS):
         source = await find_source(context)
         if source.is_container:
             return await _send_decoded(context, source, header_of(algorithm) if algorithm else None)
         call = forwarded(context, b"")
         is_ours = not any(name.startswith(_SOURCE_CONDITIONS) for name in call.headers)
-        if is_ours:  # it might be a container by now
+        if f"{_SOURCE_CONDITIONS}match" not in call.headers:  # it might be a container by now
             call.headers = {**call.headers, f"{_SOURCE_CONDITIONS}match": f'"{source.stored.etag}"'}
         answer = await context.upstream.forward(call)
-        if answer.status != 412 or not is_ours or attempt == _ATTEMPTS:
-            break
+        if answer.status != 412 or not is_ours:
+            return await pass_back(context, answer)
         if answer.release is not None:
             answer.release()
-    return await pass_back(context, answer)
+    raise S3Error("ServiceUnavailable", "Others write the source at the same time.", Key=context.key)
 
 
 async def _begun(context: Context) -> Forwarded:

@@ -16,8 +16,8 @@ async def has_no_tags(upstream: Upstream, bucket: str, key: str) -> bool:
     """Whether an object is known to have none. Raises: UpstreamError."""
     try:
         return not await upstream.tags(bucket, key)
-    except S3Error as error:
-        return error.code in ("NotImplemented", "NoSuchTagSet")
+    except S3Error:
+        return False
 
 
 async def is_its_owners_alone(upstream: Upstream, bucket: str, key: str) -> bool:
@@ -56,7 +56,7 @@ async def _read(answer: Forwarded) -> bytes:
 def _grants_its_owner_alone(policy: ElementTree.Element) -> bool:
     owner = policy.findtext("{*}Owner/{*}ID")
     grants = policy.findall("{*}AccessControlList/{*}Grant")
-    return all(
+    return bool(owner and grants) and all(
         grant.findtext("{*}Grantee/{*}ID") == owner and grant.findtext("{*}Permission") == "FULL_CONTROL"
         for grant in grants
     )

@@ -250,7 +250,7 @@ class Upstream(Protocol):
         ...
 
     async def tags(self, bucket: str, key: str, *, version_id: str | None = None) -> str:
-        """An object's tags, as x-amz-tagging has them."""
+        """An object's tags, as x-amz-tagging has them; empty where it has none."""
 
     async def get(
         self,

@@ -95,3 +95,8 @@ def test_a_bucket_without_rules(endpoint, path):
         assert found == unsigned(endpoint.straight.meta.endpoint_url, "OPTIONS", f"/{BUCKET}{path}", headers)
     else:
         assert found == (403, {})
+
+
+def test_a_browser_may_read_why_it_was_refused(rules, endpoint, sides):
+    status, found = unsigned(endpoint.proxy.endpoint, "GET", f"/{sides[1].bucket}/model", {"Origin": ORIGINS[0]})
+    assert (status, found.get("access-control-allow-origin")) == (403, ORIGINS[0])

@@ -27,8 +27,11 @@ BODIES = {"model": safetensors(WEIGHTS), "noise": np.random.default_rng(9).bytes
 
 class S3Like(Relay):
     must_pay = False
+    is_down = False
 
     def denies(self, request: Request) -> bool:
+        if self.is_down and request.method == "HEAD" and request.path == f"/{BUCKET}":
+            raise ConnectionError("the bucket is not there")
         if request.headers.get("x-amz-expected-bucket-owner", OWNER) != OWNER:
             return True
         is_of_bucket = request.path.startswith(f"/{BUCKET}")
@@ -133,3 +136,23 @@ def test_a_run_is_coded_against_its_last_step_where_the_requester_pays(sides, tm
         assert client.get_object(**where)["Body"].read() == body
     finally:
         relay.must_pay = False
+
+
+def test_an_owner_that_cannot_be_asked_for_is_not_taken_for_the_right_one(sides):
+    relay, client = sides
+    client.put_object(Bucket=BUCKET, Key="noise", Body=BODIES["noise"])
+    relay.is_down = True
+    try:
+        with pytest.raises(ClientError) as caught:
+            client.get_object(Bucket=BUCKET, Key="noise", ExpectedBucketOwner=STRANGER)
+    finally:
+        relay.is_down = False
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+
+
+def test_a_directive_that_is_none_is_refused(sides):
+    client = sides[1]
+    client.put_object(Bucket=BUCKET, Key="noise", Body=BODIES["noise"])
+    source = {"Bucket": BUCKET, "Key": "noise"}
+    with pytest.raises(ClientError, match="InvalidArgument"):
+        client.copy_object(Bucket=BUCKET, Key="copy", CopySource=source, TaggingDirective="COPPY")

@@ -16,6 +16,8 @@ from .parameters import version
 
 _log = logging.getLogger(__name__)
 
+# Of servers that have none, or say so of an object without any.
+_NO_TAGS: Final = frozenset({"MethodNotAllowed", "NoSuchTagSet", "NotImplemented"})
 _PART_BYTES: Final = 1 << 30
 _AT_ONCE: Final = 8
 
@@ -73,8 +75,13 @@ async def copy_in_parts(
 
 async def read_tags(calls: Calls, client: Any, bucket: str, key: str, version_id: str | None) -> str:
     """As x-amz-tagging has them."""
-    answer = await calls.make(
-        f"GetObjectTagging {bucket}/{key}",
-        lambda: client.get_object_tagging(Bucket=bucket, Key=key, **version(version_id)),
-    )
+    try:
+        answer = await calls.make(
+            f"GetObjectTagging {bucket}/{key}",
+            lambda: client.get_object_tagging(Bucket=bucket, Key=key, **version(version_id)),
+        )
+    except S3Error as error:
+        if error.code in _NO_TAGS:
+            return ""
+        raise
     return urlencode({tag["Key"]: tag["Value"] for tag in answer["TagSet"]}, quote_via=quote)

@@ -147,6 +147,9 @@ class RawClient:
 
     async def forward(self, request: Forwarded) -> Forwarded:
         """Send a call as it is, and give its answer unread; again where it may be, and the bucket cannot be reached."""
+        if not request.is_signed:
+            # Anyone may send these: they neither repeat nor open the circuit.
+            return await self._forward_once(request)
         again = isinstance(request.body, bytes | None) and request.method != "POST"
         for attempt in range(1, _FORWARD_ATTEMPTS + 1):
             last = attempt == _FORWARD_ATTEMPTS or not again or self._circuit.is_open

@@ -15,6 +15,7 @@ from .framing import STREAMING
 PAYLOAD_HASH: Final = "x-amz-content-sha256"
 # So S3 answers a call that belongs to another region.
 ELSEWHERE: Final = frozenset({301, 307, 400})
+_MOST_REGIONS: Final = 10_000
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 
 
@@ -73,6 +74,8 @@ class Signer:
         if not _REGION.fullmatch(region):
             return False
         self._regions[_bucket_of(path)] = region
+        while len(self._regions) > _MOST_REGIONS:
+            del self._regions[next(iter(self._regions))]
         return True
 
     def _region_of(self, path: str) -> str:

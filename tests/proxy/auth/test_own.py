@@ -121,6 +121,14 @@ def test_keys_of_before_end_when_they_said():
     assert store.find("ASIALONG") is long
 
 
+def test_keys_that_only_end_later_change_nothing_else():
+    store = CredentialStore([Credential("AKIAOLD", "s")])
+    store.rotate([Credential("ASIANEW", "s", expires=datetime.now(UTC) + timedelta(hours=1))])
+    store.rotate([Credential("ASIANEW", "s", expires=datetime.now(UTC) + timedelta(hours=2))])
+    assert store.find("AKIAOLD")
+    assert store.find("ASIANEW")
+
+
 def test_keys_of_before_are_not_kept_without_bound():
     store = CredentialStore([Credential("ASIA0", "s", expires=datetime.now(UTC) + timedelta(hours=1))])
     for number in range(1, 200):
