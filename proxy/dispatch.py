@@ -161,8 +161,7 @@ class Dispatcher:
             if error.code != "NotImplemented":
                 raise
             return  # a directory has no owner
-        if answer.release is not None:
-            answer.release()
+        answer.release()
         if answer.status == 404:
             return  # the call itself says so
         if 400 <= answer.status < 500:

@@ -76,8 +76,7 @@ async def _ask(context: Context) -> Mapping[str, str] | None:
             )
     except (S3Error, UpstreamError, TimeoutError):
         return None
-    if answer.release is not None:
-        answer.release()
+    answer.release()
     if answer.status >= 500:
         return None
     return {name: value for name, value in answer.headers.items() if name in _GIVEN}

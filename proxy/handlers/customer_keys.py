@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Final
-from urllib.parse import quote
 
 from aiohttp import web
 
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.objects.parts import CopiedBody
-from s4weights.proxy.upstream.protocol import Forwarded
+from s4weights.proxy.upstream.protocol import Forwarded, path_of, version_query
 
 from .attributes import check_key
 from .copy_object import find_source, parse_source
@@ -68,8 +67,7 @@ async def _copy_part(context: Context) -> web.StreamResponse:
             context.bucket, context.key, upload.upload_id, number, body, length
         )
     finally:
-        if source.release is not None:
-            source.release()
+        source.release()
     return copied(context, part, upload.headers)
 
 
@@ -85,8 +83,7 @@ def _read_source(context: Context, asked: tuple[int, int] | None) -> Forwarded:
             headers[f"x-amz-{rest}"] = value
     if asked is not None:
         headers["range"] = f"bytes={asked[0]}-{asked[0] + asked[1] - 1}"
-    query = f"versionId={quote(version_id, safe='-._~')}" if version_id else ""
-    return Forwarded("GET", quote(f"/{bucket}/{key}", safe="/-._~"), query, headers=headers, body=b"", length=0)
+    return Forwarded("GET", path_of(bucket, key), version_query(version_id), headers=headers, body=b"", length=0)
 
 
 # PutObject is not among them: its own handler streams the body, and stores it as it is.

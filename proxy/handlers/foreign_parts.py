@@ -15,9 +15,9 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.objects.parts import CopiedBody
 from s4weights.proxy.objects.store import sent_checksum
 from s4weights.proxy.objects.types import LogicalObject
+from s4weights.proxy.upstream.document import NS, read_answered
 from s4weights.proxy.upstream.protocol import Forwarded
 
-from .bucket_document import NS, read_answered
 from .copy_object import find_source
 from .forward import forwarded, pass_back
 from .multipart import part_number
@@ -45,8 +45,7 @@ async def copy_into_foreign(context: Context) -> web.StreamResponse:
         answer = await context.upstream.forward(call)
         if answer.status != 412 or not is_ours:
             return await pass_back(context, answer)
-        if answer.release is not None:
-            answer.release()
+        answer.release()
     raise S3Error("ServiceUnavailable", "Others write the source at the same time.", Key=context.key)
 
 

@@ -106,6 +106,5 @@ async def pass_back(context: Context, answer: Forwarded) -> web.StreamResponse:
                 await context.write(response, chunk)
         await response.write_eof()
     finally:
-        if answer.release is not None:
-            answer.release()
+        answer.release()
     return response

@@ -15,9 +15,10 @@ from s4weights.proxy.http.conditions import check_read, read_conditions
 from s4weights.proxy.http.ranges import Slice, parse_range
 from s4weights.proxy.objects.types import LogicalObject
 
-from .archived import check_is_plain
+from .archived import find_unless_archived
 from .attributes import check_header, check_key
 from .forward import forward, forward_if_possible
+from .multipart import part_number
 
 _OVERRIDES: Final = {
     "response-cache-control": "cache-control",
@@ -48,10 +49,8 @@ async def get_object(context: Context) -> web.StreamResponse:
 async def head_object(context: Context) -> web.StreamResponse:
     """Headers only."""
     check_key(context.key)
-    try:
-        found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
-    except S3Error as error:
-        await check_is_plain(context, error)
+    found = await find_unless_archived(context)
+    if found is None:
         return await forward(context)
     if (answer := await _part_that_passed_through(context, found)) is not None:
         return answer
@@ -128,18 +127,16 @@ async def _send(
 
 
 def _wanted(context: Context, found: LogicalObject) -> Slice | None:
-    part = context.query.get("partNumber")
-    if part is None:
+    if "partNumber" not in context.query:
         return parse_range(context.headers.get("range"), found.info.size)
     if "range" in context.headers:
         raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter.")
-    if not part.isascii() or not part.isdigit() or len(part) > 10 or not 1 <= int(part) <= 10_000:
-        raise S3Error("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive.")
+    number = part_number(context)
     sizes = found.parts or (found.info.size,)
-    if int(part) > len(sizes):
+    if number > len(sizes):
         raise S3Error("InvalidPartNumber", "The requested partnumber is not satisfiable.", status=416)
-    first = sum(sizes[: int(part) - 1])
-    return Slice(first, sizes[int(part) - 1], found.info.size) if found.info.size else None
+    first = sum(sizes[: number - 1])
+    return Slice(first, sizes[number - 1], found.info.size) if found.info.size else None
 
 
 def _overrides(context: Context) -> dict[str, str]:

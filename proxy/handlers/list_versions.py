@@ -13,10 +13,10 @@ from s4weights.proxy.context import Context, iso_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.xml import Tree, element_document
 from s4weights.proxy.lineage.names import HIDDEN
+from s4weights.proxy.upstream.document import NS, read_answered
 from s4weights.proxy.upstream.protocol import Entry
 
 from .bucket import OWNER
-from .bucket_document import NS, read_answered
 from .forward import forwarded, pass_back
 from .list_objects import encoding, read_max
 

@@ -13,7 +13,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.xml import Tree
 from s4weights.proxy.objects.types import LogicalObject
 
-from .archived import check_is_plain
+from .archived import find_unless_archived
 from .attributes import check_key
 from .forward import forward
 from .list_objects import read_max
@@ -28,10 +28,8 @@ async def get_object_attributes(context: Context) -> web.StreamResponse:
     asked = {item.strip() for item in context.headers.get("x-amz-object-attributes", "").split(",") if item.strip()}
     if not asked or asked - _KNOWN:
         raise S3Error("InvalidArgument", "Invalid attribute name specified.", ArgumentName="x-amz-object-attributes")
-    try:
-        found = await context.objects.resolve(context.bucket, context.key, version_id=context.version_id)
-    except S3Error as error:
-        await check_is_plain(context, error)
+    found = await find_unless_archived(context)
+    if found is None:
         return await forward(context)
     if not found.is_container:
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 from xml.etree import ElementTree
 
-from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.errors import S3Error
+from s4weights.proxy.upstream.document import NS, read_answered
 from s4weights.proxy.upstream.protocol import Forwarded, Upstream, path_of
 
-_MAX_BYTES: Final = 256 << 10  # S3 keeps at most 100 grants
 _NO_LISTS: Final = frozenset({405, 501})
 
 
@@ -28,35 +28,16 @@ async def is_its_owners_alone(upstream: Upstream, bucket: str, key: str) -> bool
         if error.code == "NotImplemented":
             return True  # a directory
         raise
-    try:
-        document = await _read(answer)
-    finally:
-        if answer.release is not None:
-            answer.release()
-    if answer.status in _NO_LISTS:
-        return True
     if answer.status != 200:
-        return False
-    try:
-        return _grants_its_owner_alone(ElementTree.fromstring(document))  # noqa: S314 - the bucket's own answer, bounded
-    except ElementTree.ParseError as error:
-        raise UpstreamError(f"GetObjectAcl of {bucket}/{key}: {error}") from error
-
-
-async def _read(answer: Forwarded) -> bytes:
-    data = b""
-    if answer.body is not None and not isinstance(answer.body, bytes):
-        async for chunk in answer.body:
-            data += chunk
-            if len(data) > _MAX_BYTES:
-                raise UpstreamError(f"{answer.path}: expected at most {_MAX_BYTES} bytes of a list")
-    return data
+        answer.release()
+        return answer.status in _NO_LISTS
+    return _grants_its_owner_alone(await read_answered(answer, f"GetObjectAcl of {bucket}/{key}"))
 
 
 def _grants_its_owner_alone(policy: ElementTree.Element) -> bool:
-    owner = policy.findtext("{*}Owner/{*}ID")
-    grants = policy.findall("{*}AccessControlList/{*}Grant")
+    owner = policy.findtext(f"{NS}Owner/{NS}ID")
+    grants = policy.findall(f"{NS}AccessControlList/{NS}Grant")
     return bool(owner and grants) and all(
-        grant.findtext("{*}Grantee/{*}ID") == owner and grant.findtext("{*}Permission") == "FULL_CONTROL"
+        grant.findtext(f"{NS}Grantee/{NS}ID") == owner and grant.findtext(f"{NS}Permission") == "FULL_CONTROL"
         for grant in grants
     )

@@ -178,6 +178,10 @@ class Bucket:
     created: datetime
 
 
+def _nothing() -> None:
+    """Of what holds no connection."""
+
+
 @dataclass(slots=True)
 class Forwarded:
     """A call that is passed on as it is, or its answer. body: not yet read.
@@ -194,13 +198,18 @@ class Forwarded:
     body: Body | None = None
     length: int | None = None
     is_signed: bool = True
-    release: Callable[[], None] | None = None
+    release: Callable[[], None] = _nothing
     """Of an answer: gives its connection back, also where body was never begun."""
 
 
 def path_of(bucket: str, key: str = "") -> str:
     """As on the wire."""
     return f"/{quote(bucket, safe='-._~')}" + (f"/{quote(key, safe='/-._~')}" if key else "")
+
+
+def version_query(version_id: str | None) -> str:
+    """Of one version, or of the newest, as on the wire."""
+    return f"versionId={quote(version_id, safe='-._~')}" if version_id else ""
 
 
 class Upstream(Protocol):

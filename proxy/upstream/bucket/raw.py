@@ -170,8 +170,7 @@ class RawClient:
                 asked_s = fault.retry_after_s or 0.0 if fault is not None else 0.0
                 if last or fault is None or asked_s > self._patience.total_s:
                     return answer
-                if answer.release is not None:
-                    answer.release()
+                answer.release()
             await asyncio.sleep(pause_s(attempt, fault))
         raise AssertionError("unreachable")
 

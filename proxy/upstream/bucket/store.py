@@ -30,6 +30,7 @@ from s4weights.proxy.upstream.protocol import (
     SentChecksum,
     Stored,
     Upload,
+    version_query,
 )
 
 from .answers import read_answer
@@ -200,7 +201,7 @@ class BucketUpstream:
         version_id: str | None = None,
     ) -> ObjectBody:
         """See Upstream."""
-        query = f"versionId={quote(version_id, safe='-._~')}" if version_id else ""
+        query = version_query(version_id)
         headers = {**range_header(byte_range), **({"if-match": f'"{if_match}"'} if if_match else {})}
         what = f"GetObject {bucket}/{key}"
         try:

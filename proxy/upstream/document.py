@@ -7,7 +7,8 @@ from typing import Final
 
 from s4weights.proxy.errors import UpstreamError
 from s4weights.proxy.http.xml import NAMESPACE
-from s4weights.proxy.upstream.protocol import Forwarded
+
+from .protocol import Forwarded
 
 # A thousand rows of a key of a kibibyte each, all of it percent-encoded, with room.
 _MAX_BYTES: Final = 16 << 20
@@ -24,8 +25,7 @@ async def read_answered(answer: Forwarded, what: str) -> ElementTree.Element:
                 if len(data) > _MAX_BYTES:
                     raise UpstreamError(f"{what}: expected at most {_MAX_BYTES} bytes")
     finally:
-        if answer.release is not None:
-            answer.release()
+        answer.release()
     try:
         root = ElementTree.fromstring(bytes(data))  # noqa: S314 - the bucket's own answer, bounded
     except ElementTree.ParseError as error:
