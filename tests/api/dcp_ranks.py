@@ -73,3 +73,6 @@ def main(folder: Path, run: str, serialization: str, rank: int, ranks: int) -> N
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     main(Path(sys.argv[1]), *sys.argv[2:4], *map(int, sys.argv[4:6]))
+    # gloo's threads outlive their group: torch 2.13 alone aborted in 6 of 50 runs while the interpreter ended.
+    sys.stdout.flush()
+    os._exit(0)

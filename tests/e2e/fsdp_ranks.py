@@ -5,6 +5,7 @@ Usage: python -m tests.e2e.fsdp_ranks FOLDER RANK RANKS. Every rank is a process
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -42,3 +43,6 @@ def main(folder: Path, rank: int, ranks: int) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    # gloo's threads outlive their group: torch 2.13 alone aborted in 6 of 50 runs while the interpreter ended.
+    sys.stdout.flush()
+    os._exit(0)
