@@ -9,7 +9,7 @@ from functools import partial
 
 from s4weights.codec.container import HEADER_BYTES, LogicalETag
 from s4weights.codec.encode import Encoder
-from s4weights.codec.types import Buffer, EncodedFrame, Frame, Kind
+from s4weights.codec.types import BaseRange, Buffer, EncodedFrame, Frame, Kind
 from s4weights.proxy.limits import MIN_GAIN
 from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.lineage.protocol import is_refusal
@@ -23,7 +23,10 @@ from .stored_writer import StoredWriter
 
 
 class BodyEncoder:
-    """Encoder and writer of one body. Stored bytes are kept back until `commit`, so that the body may yet pass through."""
+    """Encoder and writer of one body. Stored bytes are kept back until `commit`, so that the body may yet pass through.
+
+    Where a method raises UpstreamError what it was given is taken all the same: the next call goes on from there.
+    """
 
     def __init__(self, store: Store, kind: Kind, based: BasedBody | None = None) -> None:
         """based: where the body may be coded against others."""
@@ -34,17 +37,24 @@ class BodyEncoder:
         self._based = based
         self._kept: list[Buffer] = [self.encoder.start()]
         self._tail = b""
+        self._planned: deque[Frame] = deque()
+        self._is_planned = False
+        self._offers: tuple[BaseRange, ...] | None = None
         self._writer: StoredWriter | None = None
         self._coding: deque[asyncio.Future[EncodedFrame]] = deque()
         self._span = WorkSpan("encode")
 
     async def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body; their frames may still be under way."""
-        await self._encode(await self._pool.run(partial(self.encoder.plan, chunk)))
+        self._planned += await self._pool.run(partial(self.encoder.plan, chunk))
+        await self._encode()
 
     async def end(self) -> None:
         """Encode what is left of the body."""
-        await self._encode(await self._pool.run(self.encoder.plan_end))
+        if not self._is_planned:
+            self._planned += await self._pool.run(self.encoder.plan_end)
+            self._is_planned = True
+        await self._encode()
         await self._take_coded(0)
 
     async def seal(
@@ -68,17 +78,16 @@ class BodyEncoder:
         """The body becomes a container: send what was kept back, and from now on everything."""
         self._writer = writer
         kept, self._kept = self._kept, []
-        for stored in kept:
-            await writer.write(stored)
+        await writer.write(*kept)
 
     async def finish(self, conditions: Conditions | None = None) -> Stored:
         """Make the object visible. After `seal` and `commit`; again where an UpstreamError came."""
         assert self._writer is not None
         tail, self._tail = self._tail, b""  # once, also where this is called again
         if tail:
-            await self._writer.write(tail)
             if self._based is not None:
                 await self._based.keep([tail])
+            await self._writer.write(tail)
         new = self._new_object()
         try:
             stored = await self._store.guard.replace(self._writer.target, new, conditions, self._writer.finish)
@@ -113,23 +122,28 @@ class BodyEncoder:
         if self._based is not None:
             await self._based.drop()
 
-    async def _encode(self, frames: Sequence[Frame]) -> None:
-        for frame in frames:
-            self._coding.append(await self._begin(frame))
+    async def _encode(self) -> None:
+        await self._take_coded(self._pool.frames_ahead)
+        while self._planned:
+            self._coding.append(await self._begin(self._planned[0]))
+            self._planned.popleft()
             await self._take_coded(self._pool.frames_ahead)
 
     async def _begin(self, frame: Frame) -> asyncio.Future[EncodedFrame]:
         if self._based is None:
             return self._pool.encode(frame)
-        offers = self._based.offers(frame)
-        if self._based.must_be_written(offers):
+        if self._offers is None:
+            self._offers = self._based.offers(frame)
+        if self._based.must_be_written(self._offers):
             await self._take_coded(0)
+        offers, self._offers = self._offers, None
         return asyncio.create_task(self._based.encode(frame, offers)) if offers else self._pool.encode(frame)
 
     async def _take_coded(self, left: int) -> None:
         """Take frames in order until so many are left under way."""
         while len(self._coding) > left:
-            encoded = await self._coding.popleft()
+            encoded = await self._coding[0]
+            self._coding.popleft()
             stored = self.encoder.add(encoded)
             if self._based is not None:
                 await self._based.added(encoded, stored)
@@ -138,5 +152,4 @@ class BodyEncoder:
             if self._writer is None:
                 self._kept.extend(stored)
             else:
-                for piece in stored:
-                    await self._writer.write(piece)
+                await self._writer.write(*stored)

@@ -11,7 +11,7 @@ from s4weights.codec.container import TRAILER_BYTES
 from s4weights.codec.types import Buffer
 from s4weights.proxy.checksums.algorithms import encode, new_hasher
 from s4weights.proxy.checksums.plan import ChecksumPlan
-from s4weights.proxy.errors import S3Error
+from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import MAX_PARTS, PART_GROWTH, PARTS_IN_FLIGHT
 from s4weights.proxy.memory import MemoryBudget
 from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers, Part, SentChecksum, Stored, Upstream
@@ -54,18 +54,24 @@ class StoredWriter:
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
         self._tasks: dict[int, asyncio.Task[Part]] = {}
+        self._unsent: dict[int, Path] = {}
         self._upload: OpenUpload | None = None
         self._beyond_bytes = 0
         self._parked: Path | None = None
         self._end = b""
         self.stored_bytes = 0
 
-    async def write(self, data: Buffer) -> None:
-        """Take the next bytes; waits while enough parts are on their way."""
-        self._pending.append(data)
-        self._pending_bytes += len(data)
-        self.stored_bytes += len(data)
-        self._end = (self._end + data[-TRAILER_BYTES:])[-TRAILER_BYTES:]
+    async def write(self, *pieces: Buffer) -> None:
+        """Take the next bytes; waits while enough parts are on their way.
+
+        Raises: UpstreamError of a part; the bytes are taken all the same, and the next call sends it again.
+        """
+        for data in pieces:
+            self._pending.append(data)
+            self._pending_bytes += len(data)
+            self.stored_bytes += len(data)
+            self._end = (self._end + data[-TRAILER_BYTES:])[-TRAILER_BYTES:]
+        self._send_again()
         if self._pending_bytes >= self._next_part_bytes():
             await self._send_part()
 
@@ -86,6 +92,7 @@ class StoredWriter:
                 stored = found
             self._pending.clear()
             return stored
+        self._send_again()
         if self._pending_bytes:
             await self._send_part()
         parts = [await task for _, task in sorted(self._tasks.items())]
@@ -112,6 +119,9 @@ class StoredWriter:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
+        for path in self._unsent.values():
+            path.unlink(missing_ok=True)
+        self._unsent.clear()
         self._budget.release(self._beyond_bytes)
         self._beyond_bytes = 0
         if self._upload is None:
@@ -120,7 +130,7 @@ class StoredWriter:
         await abort_recorded(self._upstream, self._journal, upload)
 
     async def settle(self) -> None:
-        """Wait until nothing is on its way. A part that failed is an error of the next `write` or of `finish`."""
+        """Wait until nothing is on its way. A part that failed is sent again by the next `write` or `finish`."""
         on_their_way = self._on_their_way()
         if on_their_way:
             await asyncio.wait(on_their_way)
@@ -133,14 +143,8 @@ class StoredWriter:
     async def park(self) -> None:
         """Move what is left to disk, after `settle`; `unpark` brings it back. Raises: OSError, and then it is still here."""
         if self._pending_bytes and self._parked is None:
-            path = self._journal.new_spill_file()
-            try:
-                await asyncio.to_thread(path.write_bytes, b"".join(self._pending))
-            except OSError:
-                path.unlink(missing_ok=True)
-                raise
+            self._parked = await self._spill(self._pending)
             self._take_pending()
-            self._parked = path
 
     async def unpark(self) -> None:
         """Bring back what `park` moved to disk."""
@@ -176,8 +180,38 @@ class StoredWriter:
     async def _put_part(self, upload_id: str, number: int, pieces: list[Buffer]) -> Part:
         body, checksum = await asyncio.to_thread(self._join, pieces)
         pieces.clear()
-        part = await self._upstream.put_part(self._bucket, self._key, upload_id, number, body, len(body), checksum)
+        try:
+            part = await self._upstream.put_part(self._bucket, self._key, upload_id, number, body, len(body), checksum)
+        except UpstreamError:
+            # On disk, so that it takes no memory until the caller tries again.
+            self._unsent[number] = await self._spill([body])
+            raise
         return replace(part, checksums={checksum.header: checksum.value()}) if checksum is not None else part
+
+    def _send_again(self) -> None:
+        """Begin anew with the parts for which the bucket could not be reached."""
+        unsent, self._unsent = self._unsent, {}
+        for number, path in unsent.items():
+            assert self._upload is not None
+            self._tasks[number] = asyncio.create_task(self._put_spilled(self._upload.upload_id, number, path))
+
+    async def _put_spilled(self, upload_id: str, number: int, path: Path) -> Part:
+        try:
+            body = await asyncio.to_thread(path.read_bytes)
+        finally:
+            path.unlink(missing_ok=True)
+        return await self._put_part(upload_id, number, [body])
+
+    async def _spill(self, pieces: Sequence[Buffer]) -> Path:
+        path = self._journal.new_spill_file()
+        writing = asyncio.ensure_future(asyncio.to_thread(lambda: path.write_bytes(b"".join(pieces))))
+        try:
+            await asyncio.shield(writing)
+        except BaseException:
+            await asyncio.wait([writing])  # the thread would make the file again
+            path.unlink(missing_ok=True)
+            raise
+        return path
 
     def _join(self, pieces: Sequence[Buffer]) -> tuple[bytes, SentChecksum | None]:
         """One body out of the pieces, with its checksum; in a thread."""

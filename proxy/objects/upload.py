@@ -67,6 +67,8 @@ class MultipartUpload:
         self._store = store
         self._turn = asyncio.Lock()
         self._taken: list[ReceivedPart] = []
+        self._taking: ReceivedPart | None = None
+        self._fed_bytes = 0
         self._passed: PassedUpload | None = None
         self._encoder: BodyEncoder | None = None
         self._writer: StoredWriter | None = None
@@ -145,7 +147,7 @@ class MultipartUpload:
 
     def _register(self, part: ReceivedPart) -> None:
         old = self.received.get(part.number)
-        if old is not None and old in self._taken:
+        if old is not None and old in self._begun():
             same = (old.md5, old.size) == (part.md5, part.size)
             part.drop()
             if not same:
@@ -167,8 +169,10 @@ class MultipartUpload:
         elif self.state is State.ENCODED and self._sealed is None:
             settled = self._settled()
             if settled:
-                await self._take(settled)
-                self._leave_room()
+                try:
+                    await self._take(settled)
+                finally:
+                    self._leave_room()
 
     def _settled(self) -> list[ReceivedPart]:
         """The next parts in order that have SETTLE_BYTES of others behind them."""
@@ -210,19 +214,35 @@ class MultipartUpload:
                 await trial.abort()
 
     async def _take(self, parts: Sequence[ReceivedPart]) -> None:
-        """Encode the next parts of the body."""
+        """Encode the next parts of the body. Where the bucket cannot be reached the next call goes on from there."""
         await self._take_room()
         try:
             encoder = await self._open_encoder(parts[0])
             for part in parts:
-                assert part.body is not None
-                async for chunk in part.body.chunks():
-                    await encoder.feed(chunk)
-                self._taken.append(part)
-                part.drop()
+                await self._feed(encoder, part)
+        except UpstreamError:
+            raise
         except Exception as error:
             self._failure = error
             raise
+
+    async def _feed(self, encoder: BodyEncoder, part: ReceivedPart) -> None:
+        assert part.body is not None
+        self._taking = part
+        end = 0
+        async for chunk in part.body.chunks():
+            end += len(chunk)
+            fresh = end - self._fed_bytes
+            if fresh > 0:
+                self._fed_bytes = end  # the encoder keeps what it is fed, whatever it raises
+                await encoder.feed(chunk[-fresh:])
+        self._taken.append(part)
+        self._taking, self._fed_bytes = None, 0
+        part.drop()
+
+    def _begun(self) -> list[ReceivedPart]:
+        """The parts that the encoder has, the last one perhaps not whole."""
+        return self._taken if self._taking is None else [*self._taken, self._taking]
 
     async def _open_encoder(self, first: ReceivedPart) -> BodyEncoder:
         if self._encoder is None:
@@ -249,7 +269,7 @@ class MultipartUpload:
 
     def _leave_room(self) -> None:
         # The client's next parts need not wait until these are in the bucket.
-        if self._ebbing is None or self._ebbing.done():
+        if self._writer is not None and (self._ebbing is None or self._ebbing.done()):
             self._ebbing = asyncio.create_task(self._ebb())
 
     async def _ebb(self) -> None:
@@ -268,7 +288,7 @@ class MultipartUpload:
 
     async def _complete(self, parts: Sequence[Part], conditions: Conditions | None, announced: Headers) -> Stored:
         self._check_open()
-        chosen = check_part_list(self.received, parts, self._taken)
+        chosen = check_part_list(self.received, parts, self._begun())
         checksums = self._join_checksums(chosen)
         check_whole(self.plan, announced, checksums)
         check_object_size(chosen, announced)
@@ -308,8 +328,8 @@ class MultipartUpload:
             etag = await self._seal(chosen, checksums)
             stored = await self._encoder.finish(conditions)
             self._store.lineage.predecessors.written(*self.target, self._encoder.encoder.totals.logical_bytes)
-        except UpstreamError:
-            raise  # the client may ask again: everything but the last call is done
+        except (S3Error, UpstreamError):
+            raise  # the client may ask again, on other conditions too: nothing that was done is lost
         except Exception as error:
             self._failure = error
             raise
@@ -324,6 +344,9 @@ class MultipartUpload:
         md5s = b"".join(part.md5 for part in chosen)
         etag = LogicalETag(hashlib.md5(md5s, usedforsecurity=False).digest(), len(chosen))
         await self._encoder.end()
+        expected, found = sum(part.size for part in chosen), self._encoder.encoder.totals.logical_bytes
+        if found != expected:
+            raise S3Error("InternalError", f"Expected {expected} bytes to be encoded, found {found}.")
         if self.plan is not None:
             of_parts = [part.checksums[self.plan.header] for part in chosen]
             checksums = {**checksums, PART_CHECKSUMS: ",".join(of_parts)}

@@ -275,7 +275,13 @@ def parts_requests(upload: str, key: str, pieces: list[bytes]) -> Iterator[Reque
     for wrong in (rows.replace(b"<ETag>", b"<ETag>0", 1), rows.replace(b">2<", b">4<")):
         yield Request("POST", target, {}, b"<CompleteMultipartUpload>" + wrong + b"</CompleteMultipartUpload>")
     yield Request("POST", target, {}, b"<CompleteMultipartUpload></CompleteMultipartUpload>")
-    yield Request("POST", target, {}, b"<CompleteMultipartUpload>" + rows + b"</CompleteMultipartUpload>")
+    yield Request("PUT", f"/{key}", {}, b"in the way")
+    whole = b"<CompleteMultipartUpload>" + rows + b"</CompleteMultipartUpload>"
+    yield Request("POST", target, {"if-none-match": "*"}, whole)
+    yield Request("POST", target, {"if-match": '"0123"'}, whole)
+    yield Request("GET", f"/{key}")
+    yield Request("PUT", f"{target}&partNumber=1", {}, pieces[0])
+    yield Request("POST", target, {}, whole)
     for method, number in itertools.product(("GET", "HEAD"), ("1", "2", "3", "4")):
         yield Request(method, f"/{key}?partNumber={number}")
     yield Request("GET", f"/{key}")

@@ -21,6 +21,11 @@ class FaultyUpstream(DirectoryUpstream):
     refused_gets: str = ""
     ignores_ranges = False
 
+    @staticmethod
+    def fails() -> bool:
+        """Whether the bucket is out of reach for an upload, or for a part of one."""
+        return False
+
     async def complete_upload(self, *arguments, **options):
         if self.unreachable_completes:
             self.unreachable_completes -= 1
@@ -39,6 +44,18 @@ class FaultyUpstream(DirectoryUpstream):
             self._was_unanswered = True
             raise UpstreamError("no answer")
         return stored
+
+    async def create_upload(self, *arguments, **options):
+        self._fail()
+        return await super().create_upload(*arguments, **options)
+
+    async def put_part(self, *arguments, **options):
+        self._fail()
+        return await super().put_part(*arguments, **options)
+
+    def _fail(self) -> None:
+        if self.fails():
+            raise UpstreamError("no answer")
 
     async def put(self, *arguments, **options):
         if self.unreachable_puts:

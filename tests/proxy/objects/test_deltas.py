@@ -234,6 +234,36 @@ async def test_a_multipart_upload_is_coded_against_the_step_before(objects: Obje
     assert await read_all(objects, KEYS[1]) == second
 
 
+async def test_an_upload_whose_end_was_refused_keeps_its_base_until_it_ends(objects: Objects) -> None:
+    run = Run()
+    first, second = run.step(), run.step()
+    await put(objects, KEYS[0], first)
+    await put(objects, KEYS[1], b"in the way")
+    upload = await objects.uploads.create(BUCKET, KEYS[1], {})
+    part = await objects.uploads.put_part(BUCKET, KEYS[1], upload, 1, body(second), len(second))
+    with pytest.raises(S3Error, match="PreconditionFailed"):
+        await objects.complete(BUCKET, KEYS[1], upload, [part], Conditions(if_none_match="*"))
+    await objects.delete(BUCKET, KEYS[0])
+    await objects.complete(BUCKET, KEYS[1], upload, [part], None)
+    assert await bases(objects, KEYS[1]) == [KEYS[0]]
+    assert await read_all(objects, KEYS[1]) == second
+    await objects.delete(BUCKET, KEYS[1])
+    assert await under(objects, HIDDEN) == []
+
+
+async def test_an_upload_whose_end_was_refused_and_that_is_dropped_leaves_no_pin(objects: Objects) -> None:
+    run = Run()
+    first, second = run.step(), run.step()
+    await put(objects, KEYS[0], first)
+    await put(objects, KEYS[1], b"in the way")
+    upload = await objects.uploads.create(BUCKET, KEYS[1], {})
+    part = await objects.uploads.put_part(BUCKET, KEYS[1], upload, 1, body(second), len(second))
+    with pytest.raises(S3Error, match="PreconditionFailed"):
+        await objects.complete(BUCKET, KEYS[1], upload, [part], Conditions(if_none_match="*"))
+    await objects.uploads.abort(BUCKET, KEYS[1], upload)
+    assert await under(objects, ALL_PINS) == []
+
+
 async def test_without_deltas_every_object_stands_alone(upstream: DirectoryUpstream, settings: Settings) -> None:
     objects = Objects(upstream, replace(settings, deltas=False), Metrics())
     await objects.start()

@@ -215,6 +215,21 @@ async def test_if_none_match_at_complete_keeps_the_first_one(objects, upstream, 
     await assert_nothing_left(objects, upstream)
 
 
+@pytest.mark.parametrize("size", [6 * MIB, 40 * MIB], ids=["in one piece", "in parts"])
+async def test_an_upload_whose_end_was_refused_can_end_otherwise(objects, upstream, data, size):
+    await upload(objects, split(data[: 20 * MIB]))
+    parts = split(data[:size])
+    upload_id = await objects.uploads.create(BUCKET, "model", {})
+    sent = [await send(objects, upload_id, number, part) for number, part in parts.items()]
+    with pytest.raises(S3Error, match="PreconditionFailed"):
+        await objects.uploads.complete(BUCKET, "model", upload_id, sent, Conditions(if_none_match="*"))
+    await send(objects, upload_id, 1, parts[1])
+    stored = await objects.uploads.complete(BUCKET, "model", upload_id, sent, None)
+    assert stored.etag == multipart_etag(parts.values())
+    assert await read_all(objects, "model") == data[:size]
+    await assert_nothing_left(objects, upstream)
+
+
 async def test_a_part_that_breaks_off_leaves_nothing(objects, data):
     upload_id = await objects.uploads.create(BUCKET, "model", {})
 
