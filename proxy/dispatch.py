@@ -14,7 +14,8 @@ from s4weights.codec.errors import S4WeightsError
 
 from .access_log import announced_bytes, log_access
 from .auth.credentials import CredentialStore
-from .auth.sigv4 import Verified, verify
+from .auth.hoisted import with_hoisted
+from .auth.sigv4 import Verified, is_presigned, verify
 from .context import Context, read_headers, read_query
 from .errors import S3Error, UpstreamError
 from .handlers.copy_object import parse_source
@@ -133,6 +134,9 @@ class Dispatcher:
             context.cross_origin = await self._cross_origin.headers(context)
         if self._credentials and not is_form(context):
             context.verified = await self._credentials.checked(lambda: self._verify(context))
+        if is_presigned(context.query):
+            context.headers = with_hoisted(context.headers, context.query)
+            request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         context.operation, handler = find_handler(context)
         context.grant.check(context.request.method, context.operation, context.bucket, context.key, context.query)
         if context.operation in _READS and _OWNER in context.headers:

@@ -139,6 +139,8 @@ class SeaweedFS:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        # It gives no space back while it runs, and several of them fill a small disk.
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
 
 
 class Moto:

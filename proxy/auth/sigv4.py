@@ -78,7 +78,7 @@ def verify(
     now = now or datetime.now(UTC)
     authorization = _header(headers, "authorization")
     query = dict(parse_qsl(raw_query, keep_blank_values=True))
-    in_query = "X-Amz-Algorithm" in query or "X-Amz-Signature" in query
+    in_query = is_presigned(query)
     if authorization is not None and in_query:
         raise S3Error("InvalidArgument", "Only one auth mechanism allowed.")
     if in_query:
@@ -88,6 +88,11 @@ def verify(
             raise S3Error("InvalidRequest", f"Signature version 2 is not supported. Please use {ALGORITHM}.")
         raise S3Error("AccessDenied")
     return _verify_header(method, raw_path, raw_query, authorization, headers, credentials, now)
+
+
+def is_presigned(query: Mapping[str, str]) -> bool:
+    """Whether a request is signed in its query (decoded)."""
+    return "X-Amz-Algorithm" in query or "X-Amz-Signature" in query
 
 
 def _verify_header(

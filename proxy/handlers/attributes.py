@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.fields import check_header
 from s4weights.proxy.lineage.names import HIDDEN
 from s4weights.proxy.objects.marker import MARKER
 from s4weights.proxy.upstream.carried import INHERITED, USER_METADATA
@@ -26,8 +26,6 @@ _SYSTEM: Final = INHERITED | frozenset(
     }
 )
 _PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NOT_IN_VALUES: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 CUSTOMER_KEYS: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
 
 
@@ -52,12 +50,6 @@ def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
     if size > _MAX_METADATA_BYTES:
         raise S3Error("MetadataTooLarge", Size=str(size), MaxSizeAllowed=str(_MAX_METADATA_BYTES))
     return kept
-
-
-def check_header(name: str, value: str) -> None:
-    """Of what became a header elsewhere: a field of a form, a parameter. Raises: S3Error InvalidArgument."""
-    if not _TOKEN.fullmatch(name) or _NOT_IN_VALUES.search(value):
-        raise S3Error("InvalidArgument", "A header holds a character that it may not hold.", ArgumentName=name)
 
 
 def _belongs(name: str) -> bool:

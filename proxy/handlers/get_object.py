@@ -12,11 +12,12 @@ from s4weights.proxy.checksums.algorithms import HEADER_PREFIX
 from s4weights.proxy.context import Context, http_date
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.conditions import check_read, read_conditions
+from s4weights.proxy.http.fields import check_header
 from s4weights.proxy.http.ranges import Slice, parse_range
 from s4weights.proxy.objects.types import LogicalObject
 
 from .archived import find_unless_archived
-from .attributes import check_header, check_key
+from .attributes import check_key
 from .forward import forward, forward_if_possible
 from .multipart import part_number
 

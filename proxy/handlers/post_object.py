@@ -26,13 +26,14 @@ from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.address import MAX_KEY_BYTES
+from s4weights.proxy.http.fields import check_header
 from s4weights.proxy.http.form import Form, boundary_of
 from s4weights.proxy.http.xml import parse_tagging
 from s4weights.proxy.limits import GATHERED_BYTES, MAX_PUT_BYTES
 from s4weights.proxy.objects.parts import PartBody
 from s4weights.proxy.upstream.protocol import NO_CONDITIONS
 
-from .attributes import check_header, check_key, object_headers
+from .attributes import check_key, object_headers
 
 _STATUS: Final = {"200": 200, "201": 201}
 

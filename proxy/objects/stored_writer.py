@@ -190,16 +190,14 @@ class StoredWriter:
 
     def _send_again(self) -> None:
         """Begin anew with the parts for which the bucket could not be reached."""
-        unsent, self._unsent = self._unsent, {}
-        for number, path in unsent.items():
-            assert self._upload is not None
-            self._tasks[number] = asyncio.create_task(self._put_spilled(self._upload.upload_id, number, path))
+        for number in self._unsent:
+            if self._tasks[number].done():
+                assert self._upload is not None
+                self._tasks[number] = asyncio.create_task(self._put_spilled(self._upload.upload_id, number))
 
-    async def _put_spilled(self, upload_id: str, number: int, path: Path) -> Part:
-        try:
-            body = await asyncio.to_thread(path.read_bytes)
-        finally:
-            path.unlink(missing_ok=True)
+    async def _put_spilled(self, upload_id: str, number: int) -> Part:
+        body = await asyncio.to_thread(self._unsent[number].read_bytes)
+        await asyncio.to_thread(self._unsent.pop(number).unlink)
         return await self._put_part(upload_id, number, [body])
 
     async def _spill(self, pieces: Sequence[Buffer]) -> Path:

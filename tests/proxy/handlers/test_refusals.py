@@ -181,6 +181,31 @@ async def test_a_presigned_url_works_until_it_expires_or_is_changed(service):
     assert (status, code_of(body)) == (403, "SignatureDoesNotMatch")
 
 
+async def test_a_presigned_url_carries_headers_in_its_query(service):
+    host = {"host": service.endpoint.removeprefix("http://")}
+    query = "X-Amz-Meta-Colour=red+%2B1&x-amz-meta-both=query&x-amz-checksum-crc32=AAAAAA%3D%3D&x-id=PutObject"
+    path = service.presigned("PUT", f"/{BUCKET}/empty?{query}")
+    assert (await service.send("PUT", path, {**host, "content-length": "0"}))[0] == 200
+    found = await service.call("head_object", Bucket=BUCKET, Key="empty", ChecksumMode="ENABLED")
+    assert found["Metadata"] == {"colour": "red +1", "both": "query"}
+    assert found["ChecksumCRC32"] == "AAAAAA=="
+    status, _, body = await service.send("PUT", path, {**host, "content-length": "1"}, b"x")
+    assert (status, code_of(body)) == (400, "BadDigest")
+    assert (await service.call("head_object", Bucket=BUCKET, Key="empty"))["ContentLength"] == 0
+    copy = service.presigned("PUT", f"/{BUCKET}/copy?x-amz-copy-source={BUCKET}%2Fempty")
+    status, _, body = await service.send("PUT", copy, {**host, "content-length": "0"})
+    assert (status, b"CopyObjectResult" in body) == (200, True)
+    bad = service.presigned("PUT", f"/{BUCKET}/bad?x-amz-meta-a=1%0D%0Ax-amz-acl%3A%20public-read")
+    status, _, body = await service.send("PUT", bad, {**host, "content-length": "0"})
+    assert (status, code_of(body)) == (400, "InvalidArgument")
+
+
+async def test_headers_in_the_query_count_where_it_is_signed_there_only(service):
+    path = f"/{BUCKET}/k?x-amz-meta-a=b"
+    assert (await service.send("PUT", path, service.signed("PUT", path, {"content-length": "0"})))[0] == 200
+    assert (await service.call("head_object", Bucket=BUCKET, Key="k"))["Metadata"] == {}
+
+
 async def test_expect_100_continue_is_answered_by_the_refusal_itself(service):
     headers = service.signed("PUT", PATH, {"content-length": "100000", "expect": "100-continue"}, secret="wrong")
     status, answer, body = await service.send("PUT", PATH, headers)

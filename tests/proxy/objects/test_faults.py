@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -17,8 +16,6 @@ from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects import fetch as fetching
 from s4weights.proxy.objects import open_upload
-from s4weights.proxy.objects import upload as uploading
-from s4weights.proxy.objects.codec_pool import MAX_FRAMES_AHEAD
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.protocol import Conditions
 
@@ -132,76 +129,6 @@ async def test_a_bucket_out_of_reach_at_the_end_may_be_asked_again(objects, upst
     upstream.unreachable_completes = upstream.unreachable_puts = 0
     await objects.complete(BUCKET, "k", upload_id, sent, None)
     assert await read_all(objects, "k") == data
-    await assert_nothing_left(objects, upstream)
-
-
-async def ask_again(call):
-    for _ in range(20):
-        try:
-            return await call()
-        except UpstreamError:
-            continue
-    raise AssertionError("never answered")
-
-
-@pytest.mark.parametrize("part_mib", [5, 8, 16])
-@pytest.mark.parametrize("settle_bytes", [0, 64 * MIB], ids=["encoded as they come", "encoded at the end"])
-@pytest.mark.parametrize("seed", range(3))
-async def test_an_upload_goes_on_where_the_bucket_was_out_of_reach(
-    upstream, settings, weights, monkeypatch, part_mib, settle_bytes, seed
-):
-    monkeypatch.setattr(uploading, "SETTLE_BYTES", settle_bytes)
-    chance = random.Random(seed)
-    objects = Objects(upstream, replace(settings, part_bytes=part_mib * MIB), Metrics())
-    await objects.start()
-    objects.store.pool.frames_ahead = MAX_FRAMES_AHEAD  # as with more processors
-    earlier = weights(48 * MIB)
-    await objects.put(BUCKET, "checkpoint-1/model", body(earlier), len(earlier), {})
-    upstream.fails = lambda: chance.random() < 0.4
-    # A third of it is predicted from the one before.
-    data = earlier[: 16 * MIB] + weights(48 * MIB, seed + 1)[16 * MIB :]
-    key = "checkpoint-2/model"
-    upload_id = await objects.uploads.create(BUCKET, key, {})
-    sent = []
-    for number, at in enumerate(range(0, len(data), 6 * MIB), 1):
-        part = bytes(data[at : at + 6 * MIB])
-        sent.append(
-            await ask_again(
-                lambda part=part, number=number: objects.uploads.put_part(
-                    BUCKET, key, upload_id, number, body(part, chance.choice([MIB, 777_777])), len(part)
-                )
-            )
-        )
-    await ask_again(lambda: objects.complete(BUCKET, key, upload_id, sent, None))
-    upstream.fails = lambda: False
-    assert await read_all(objects, key) == data
-    assert (await objects.resolve(BUCKET, key)).is_container
-    await objects.close()
-    await assert_nothing_left(objects, upstream)
-    assert list(objects.store.journal.spill_dir.iterdir()) == []
-
-
-async def test_a_part_that_was_encoded_in_part_can_neither_change_nor_be_left_out(
-    upstream, settings, checkpoint, monkeypatch
-):
-    monkeypatch.setattr(uploading, "SETTLE_BYTES", 0)
-    objects = Objects(upstream, replace(settings, part_bytes=5 * MIB), Metrics())
-    await objects.start()
-    upload_id = await objects.uploads.create(BUCKET, "k", {})
-    first, second = checkpoint[:PART], checkpoint[PART:]
-    one = await objects.uploads.put_part(BUCKET, "k", upload_id, 1, body(first), len(first))
-    upstream.fails = lambda: True
-    with pytest.raises(UpstreamError):
-        await objects.uploads.put_part(BUCKET, "k", upload_id, 2, body(second), len(second))
-    upstream.fails = lambda: False
-    with pytest.raises(S3Error, match="encoded already"):
-        await objects.uploads.put_part(BUCKET, "k", upload_id, 2, body(b"other"), 5)
-    with pytest.raises(S3Error, match="cannot be left out"):
-        await objects.complete(BUCKET, "k", upload_id, [one], None)
-    two = await objects.uploads.put_part(BUCKET, "k", upload_id, 2, body(second), len(second))
-    await objects.complete(BUCKET, "k", upload_id, [one, two], None)
-    assert await read_all(objects, "k") == checkpoint
-    await objects.close()
     await assert_nothing_left(objects, upstream)
 
 
