@@ -75,7 +75,9 @@ class MultipartUpload:
         self._held_bytes = 0
         self._ebbing: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
-        self._sealed: tuple[list[ReceivedPart], LogicalETag] | None = None
+        # From when the body's end is encoded: the stream can have no other parts any more.
+        self._chosen: list[ReceivedPart] | None = None
+        self._sealed: LogicalETag | None = None
         self._working: set[asyncio.Task[Any]] = set()
 
     async def put_part(self, number: int, body: VerifiedBody, length: int) -> Part:
@@ -166,7 +168,7 @@ class MultipartUpload:
             await self._decide(self.received[1])
         if self._passed is not None:
             await self._passed.send_on(self.received.values())
-        elif self.state is State.ENCODED and self._sealed is None:
+        elif self.state is State.ENCODED and self._chosen is None:
             settled = self._settled()
             if settled:
                 try:
@@ -228,6 +230,7 @@ class MultipartUpload:
 
     async def _feed(self, encoder: BodyEncoder, part: ReceivedPart) -> None:
         assert part.body is not None
+        assert self._taking in (None, part), "another part is encoded in part"
         self._taking = part
         end = 0
         async for chunk in part.body.chunks():
@@ -241,7 +244,9 @@ class MultipartUpload:
         part.drop()
 
     def _begun(self) -> list[ReceivedPart]:
-        """The parts that the encoder has, the last one perhaps not whole."""
+        """The parts that the encoder has, the last one perhaps not whole, or is bound to get."""
+        if self._chosen is not None:
+            return self._chosen
         return self._taken if self._taking is None else [*self._taken, self._taking]
 
     async def _open_encoder(self, first: ReceivedPart) -> BodyEncoder:
@@ -313,11 +318,12 @@ class MultipartUpload:
     async def _finish(
         self, chosen: list[ReceivedPart], conditions: Conditions | None, checksums: dict[str, str]
     ) -> Stored:
-        if self._sealed is not None and self._sealed[0] != chosen:
+        if self._chosen is not None and self._chosen != chosen:
             raise S3Error(
                 "InvalidPart", "The upload was completed with other parts; abort it.", UploadId=self.upload_id
             )
         check_part_sizes(chosen)
+        self._chosen = chosen
         rest = chosen[len(self._taken) :]
         if rest:
             await self._take(rest)
@@ -340,7 +346,7 @@ class MultipartUpload:
         """End the container of just these parts, once."""
         assert self._encoder is not None
         if self._sealed is not None:
-            return self._sealed[1]
+            return self._sealed
         md5s = b"".join(part.md5 for part in chosen)
         etag = LogicalETag(hashlib.md5(md5s, usedforsecurity=False).digest(), len(chosen))
         await self._encoder.end()
@@ -351,7 +357,7 @@ class MultipartUpload:
             of_parts = [part.checksums[self.plan.header] for part in chosen]
             checksums = {**checksums, PART_CHECKSUMS: ",".join(of_parts)}
         await self._encoder.seal(etag, parts=[part.size for part in chosen], checksums=checksums)
-        self._sealed = chosen, etag
+        self._sealed = etag
         return etag
 
     async def _abort(self) -> None:

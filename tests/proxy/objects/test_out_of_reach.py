@@ -106,3 +106,38 @@ async def test_a_part_that_was_encoded_in_part_can_neither_change_nor_be_left_ou
     assert await read_all(objects, "k") == checkpoint
     await objects.close()
     await assert_nothing_left(objects, upstream)
+
+
+@pytest.mark.parametrize(("listed", "late"), [((1, 3), 2), ((2, 3), 1)])
+async def test_a_part_that_comes_after_the_end_was_tried_gets_into_no_body(
+    upstream, settings, weights, monkeypatch, listed, late
+):
+    monkeypatch.setattr(uploading, "SETTLE_BYTES", 0)
+    objects = Objects(upstream, replace(settings, part_bytes=5 * MIB), Metrics())
+    await objects.start()
+    parts = {number: weights(24 * MIB, number) for number in (1, 2, 3)}
+    upload_id = await objects.uploads.create(BUCKET, "k", {})
+
+    async def send(number):
+        return await objects.uploads.put_part(BUCKET, "k", upload_id, number, body(parts[number]), len(parts[number]))
+
+    upstream.fails = lambda: True
+    sent = {}
+    for number in listed:
+        while number not in sent:
+            try:
+                sent[number] = await send(number)
+            except UpstreamError:
+                upstream.fails = lambda: False
+    upstream.fails = lambda: True
+    with pytest.raises(UpstreamError):
+        await objects.complete(BUCKET, "k", upload_id, [sent[number] for number in listed], None)
+    upstream.fails = lambda: False
+    sent[late] = await send(late)
+    sent[listed[1]] = await send(listed[1])
+    with pytest.raises(S3Error, match="InvalidPart"):
+        await objects.complete(BUCKET, "k", upload_id, [sent[number] for number in (1, 2, 3)], None)
+    await objects.complete(BUCKET, "k", upload_id, [sent[number] for number in listed], None)
+    assert await read_all(objects, "k") == b"".join(parts[number] for number in listed)
+    await objects.close()
+    await assert_nothing_left(objects, upstream)
