@@ -120,6 +120,8 @@ class Dispatcher:
 
     async def _handle(self, context: Context) -> web.StreamResponse:
         check_head(context.request)
+        if is_presigned(context.query):
+            context.headers = with_hoisted(context.headers, context.query)
         request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         if not context.raw_path.startswith("/"):
             raise S3Error("InvalidURI")
@@ -134,9 +136,6 @@ class Dispatcher:
             context.cross_origin = await self._cross_origin.headers(context)
         if self._credentials and not is_form(context):
             context.verified = await self._credentials.checked(lambda: self._verify(context))
-        if is_presigned(context.query):
-            context.headers = with_hoisted(context.headers, context.query)
-            request_payer.set(context.headers.get(REQUEST_PAYER, ""))
         context.operation, handler = find_handler(context)
         context.grant.check(context.request.method, context.operation, context.bucket, context.key, context.query)
         if context.operation in _READS and _OWNER in context.headers:

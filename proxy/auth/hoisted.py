@@ -9,7 +9,7 @@ from s4weights.proxy.http.fields import check_header
 
 _PREFIX: Final = "x-amz-"
 # Of the signature itself, or of a framing that a presigned body does not have.
-_OTHERS: Final = frozenset(
+_NOT_HOISTED: Final = frozenset(
     {
         "x-amz-algorithm",
         "x-amz-content-sha256",
@@ -17,6 +17,7 @@ _OTHERS: Final = frozenset(
         "x-amz-date",
         "x-amz-decoded-content-length",
         "x-amz-expires",
+        "x-amz-s3session-token",
         "x-amz-security-token",
         "x-amz-signature",
         "x-amz-signedheaders",
@@ -28,7 +29,7 @@ _OTHERS: Final = frozenset(
 def with_hoisted(headers: Mapping[str, str], query: Mapping[str, str]) -> Mapping[str, str]:
     """The headers (lower case) of a presigned request, with those of its query (decoded). Raises: S3Error InvalidArgument."""
     hoisted = {name.lower(): value for name, value in query.items()}
-    found = {name: value for name, value in hoisted.items() if name.startswith(_PREFIX) and name not in _OTHERS}
+    found = {name: value for name, value in hoisted.items() if name.startswith(_PREFIX) and name not in _NOT_HOISTED}
     for name, value in found.items():
         check_header(name, value)
     return {**found, **headers}

@@ -25,7 +25,8 @@ from .stored_writer import StoredWriter
 class BodyEncoder:
     """Encoder and writer of one body. Stored bytes are kept back until `commit`, so that the body may yet pass through.
 
-    Where a method raises UpstreamError what it was given is taken all the same: the next call goes on from there.
+    Where a method raises UpstreamError what it was given is taken all the same: `resume`, and then the next call, go on from
+    there.
     """
 
     def __init__(self, store: Store, kind: Kind, based: BasedBody | None = None) -> None:
@@ -47,6 +48,12 @@ class BodyEncoder:
     async def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body; their frames may still be under way."""
         self._planned += await self._pool.run(partial(self.encoder.plan, chunk))
+        await self._encode()
+
+    async def resume(self) -> None:
+        """Catch up, before anything new is taken, with what the bucket could not be reached for. After `commit`."""
+        assert self._writer is not None
+        await self._writer.resume()
         await self._encode()
 
     async def end(self) -> None:
@@ -81,7 +88,7 @@ class BodyEncoder:
         await writer.write(*kept)
 
     async def finish(self, conditions: Conditions | None = None) -> Stored:
-        """Make the object visible. After `seal` and `commit`; again where an UpstreamError came."""
+        """Make the object visible. After `seal` and `commit`; again where an UpstreamError or a refusal came."""
         assert self._writer is not None
         tail, self._tail = self._tail, b""  # once, also where this is called again
         if tail:

@@ -67,8 +67,8 @@ class Store:
             return False
         return kind in _CHECKPOINTS or self.settings.encode_all
 
-    def writer(self, target: tuple[str, str], headers: Headers) -> StoredWriter:
-        """A writer for a container at target (bucket, key)."""
+    def writer(self, target: tuple[str, str], headers: Headers, *, resumes: bool = False) -> StoredWriter:
+        """A writer for a container at target (bucket, key). resumes: as in StoredWriter."""
         marked = {**container_marker(), **headers}
         return StoredWriter(
             self.upstream,
@@ -78,6 +78,7 @@ class Store:
             marked,
             part_bytes=self.settings.part_bytes,
             plan=_STORED_CHECKSUM if self.settings.upstream_checksums else None,
+            resumes=resumes,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers, Pa
 
 from .journal import Journal, OpenUpload
 from .open_upload import abort_recorded, begin_upload, complete_recorded
+
+_Sent = Part | UpstreamError
 
 
 def hold_bytes(part_bytes: int) -> int:
@@ -41,8 +44,9 @@ class StoredWriter:
         *,
         part_bytes: int,
         plan: ChecksumPlan | None = None,
+        resumes: bool = False,
     ) -> None:
-        """plan: the checksum that goes with the stored bytes."""
+        """plan: the checksum that goes with the stored bytes. resumes: whether the owner may call `resume`."""
         self._upstream = upstream
         self._journal = journal
         self._budget = budget
@@ -51,9 +55,10 @@ class StoredWriter:
         self._headers = headers
         self._part_bytes = part_bytes
         self._plan = plan
+        self._resumes = resumes
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
-        self._tasks: dict[int, asyncio.Task[Part]] = {}
+        self._tasks: dict[int, asyncio.Task[_Sent]] = {}
         self._unsent: dict[int, Path] = {}
         self._upload: OpenUpload | None = None
         self._beyond_bytes = 0
@@ -64,14 +69,13 @@ class StoredWriter:
     async def write(self, *pieces: Buffer) -> None:
         """Take the next bytes; waits while enough parts are on their way.
 
-        Raises: UpstreamError of a part; the bytes are taken all the same, and the next call sends it again.
+        Raises: UpstreamError, also of an earlier part; the bytes are taken all the same.
         """
         for data in pieces:
             self._pending.append(data)
             self._pending_bytes += len(data)
             self.stored_bytes += len(data)
             self._end = (self._end + data[-TRAILER_BYTES:])[-TRAILER_BYTES:]
-        self._send_again()
         if self._pending_bytes >= self._next_part_bytes():
             await self._send_part()
 
@@ -92,10 +96,9 @@ class StoredWriter:
                 stored = found
             self._pending.clear()
             return stored
-        self._send_again()
         if self._pending_bytes:
             await self._send_part()
-        parts = [await task for _, task in sorted(self._tasks.items())]
+        parts = [_told(await task) for _, task in sorted(self._tasks.items())]
         self._check_whole(sum(part.size for part in parts))
         upload = self._upload
         stored = await complete_recorded(
@@ -108,6 +111,15 @@ class StoredWriter:
         )
         self._upload = None
         return stored
+
+    async def resume(self) -> None:
+        """Send again, to the end, the parts for which the bucket could not be reached. Raises: UpstreamError."""
+        for number in self._unsent:
+            assert self._upload is not None
+            self._tasks[number] = asyncio.create_task(self._put_unsent(self._upload.upload_id, number))
+        for sent in await asyncio.gather(*(self._tasks[number] for number in self._unsent)):
+            _told(sent)
+        await self.write()
 
     async def abort(self) -> None:
         """Drop everything sent; the object at the key stays as it was. Harmless after finish."""
@@ -130,7 +142,7 @@ class StoredWriter:
         await abort_recorded(self._upstream, self._journal, upload)
 
     async def settle(self) -> None:
-        """Wait until nothing is on its way. A part that failed is sent again by the next `write` or `finish`."""
+        """Wait until nothing is on its way. A part that failed is an error of the next `write` or of `finish`."""
         on_their_way = self._on_their_way()
         if on_their_way:
             await asyncio.wait(on_their_way)
@@ -177,28 +189,27 @@ class StoredWriter:
         pieces = self._take_pending()
         self._tasks[number] = asyncio.create_task(self._put_part(self._upload.upload_id, number, pieces))
 
-    async def _put_part(self, upload_id: str, number: int, pieces: list[Buffer]) -> Part:
+    async def _put_part(self, upload_id: str, number: int, pieces: list[Buffer]) -> _Sent:
         body, checksum = await asyncio.to_thread(self._join, pieces)
         pieces.clear()
         try:
             part = await self._upstream.put_part(self._bucket, self._key, upload_id, number, body, len(body), checksum)
-        except UpstreamError:
-            # On disk, so that it takes no memory until the caller tries again.
-            self._unsent[number] = await self._spill([body])
-            raise
+        except UpstreamError as error:
+            if not self._resumes:
+                raise
+            if number not in self._unsent:
+                self._unsent[number] = await self._spill([body])
+            # As a value, and a fresh one: by its traceback one that was raised would hold the body in memory.
+            return copy(error)
         return replace(part, checksums={checksum.header: checksum.value()}) if checksum is not None else part
 
-    def _send_again(self) -> None:
-        """Begin anew with the parts for which the bucket could not be reached."""
-        for number in self._unsent:
-            if self._tasks[number].done():
-                assert self._upload is not None
-                self._tasks[number] = asyncio.create_task(self._put_spilled(self._upload.upload_id, number))
-
-    async def _put_spilled(self, upload_id: str, number: int) -> Part:
-        body = await asyncio.to_thread(self._unsent[number].read_bytes)
-        await asyncio.to_thread(self._unsent.pop(number).unlink)
-        return await self._put_part(upload_id, number, [body])
+    async def _put_unsent(self, upload_id: str, number: int) -> _Sent:
+        path = self._unsent[number]
+        sent = await self._put_part(upload_id, number, [await asyncio.to_thread(path.read_bytes)])
+        if isinstance(sent, Part):
+            await asyncio.to_thread(path.unlink)
+            del self._unsent[number]
+        return sent
 
     async def _spill(self, pieces: Sequence[Buffer]) -> Path:
         path = self._journal.new_spill_file()
@@ -232,9 +243,9 @@ class StoredWriter:
             await asyncio.wait(on_their_way, return_when=asyncio.FIRST_COMPLETED)
         for task in self._tasks.values():
             if task.done():
-                task.result()
+                _told(task.result())
 
-    def _on_their_way(self) -> list[asyncio.Task[Part]]:
+    def _on_their_way(self) -> list[asyncio.Task[_Sent]]:
         return [task for task in self._tasks.values() if not task.done()]
 
     def _account(self, part_bytes: int) -> None:
@@ -258,3 +269,9 @@ class StoredWriter:
             return None
         versions = {name: found.info.headers[name] for name in found.info.headers if name == "x-amz-version-id"}
         return Stored(found.info.etag, versions, found.info.last_modified)
+
+
+def _told(sent: _Sent) -> Part:
+    if isinstance(sent, UpstreamError):
+        raise copy(sent)
+    return sent

@@ -11,7 +11,8 @@ import asyncio
 import enum
 import hashlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -75,7 +76,7 @@ class MultipartUpload:
         self._held_bytes = 0
         self._ebbing: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
-        # From when the body's end is encoded: the stream can have no other parts any more.
+        # From when the client has asked for the end: the stream gets no other parts any more.
         self._chosen: list[ReceivedPart] | None = None
         self._sealed: LogicalETag | None = None
         self._working: set[asyncio.Task[Any]] = set()
@@ -149,7 +150,7 @@ class MultipartUpload:
 
     def _register(self, part: ReceivedPart) -> None:
         old = self.received.get(part.number)
-        if old is not None and old in self._begun():
+        if old is not None and old in (self._chosen or self._begun()):
             same = (old.md5, old.size) == (part.md5, part.size)
             part.drop()
             if not same:
@@ -216,13 +217,20 @@ class MultipartUpload:
                 await trial.abort()
 
     async def _take(self, parts: Sequence[ReceivedPart]) -> None:
-        """Encode the next parts of the body. Where the bucket cannot be reached the next call goes on from there."""
+        """Encode the next parts of the body, if any. Where the bucket cannot be reached the next call goes on from there."""
         await self._take_room()
-        try:
-            encoder = await self._open_encoder(parts[0])
+        with self._ended_unless(UpstreamError):
+            encoder = await self._open_encoder(parts)
+            await encoder.resume()
             for part in parts:
                 await self._feed(encoder, part)
-        except UpstreamError:
+
+    @contextmanager
+    def _ended_unless(self, *passing: type[Exception]) -> Iterator[None]:
+        """What cannot be taken up again ends the upload."""
+        try:
+            yield
+        except passing:
             raise
         except Exception as error:
             self._failure = error
@@ -244,18 +252,17 @@ class MultipartUpload:
         part.drop()
 
     def _begun(self) -> list[ReceivedPart]:
-        """The parts that the encoder has, the last one perhaps not whole, or is bound to get."""
-        if self._chosen is not None:
-            return self._chosen
+        """The parts that the encoder has, the last one perhaps not whole."""
         return self._taken if self._taking is None else [*self._taken, self._taking]
 
-    async def _open_encoder(self, first: ReceivedPart) -> BodyEncoder:
+    async def _open_encoder(self, parts: Sequence[ReceivedPart]) -> BodyEncoder:
         if self._encoder is None:
-            assert first.body is not None
-            _, kind = await recognise(first.body.chunks(PROBE_BYTES))
+            body = parts[0].body
+            assert body is not None
+            _, kind = await recognise(body.chunks(PROBE_BYTES))
             based = await self._store.lineage.begin(self.target, None)
             self._encoder = BodyEncoder(self._store, kind, based)
-            self._writer = self._store.writer(self.target, self.headers)
+            self._writer = self._store.writer(self.target, self.headers, resumes=True)
             await self._encoder.commit(self._writer)
         return self._encoder
 
@@ -274,7 +281,9 @@ class MultipartUpload:
 
     def _leave_room(self) -> None:
         # The client's next parts need not wait until these are in the bucket.
-        if self._writer is not None and (self._ebbing is None or self._ebbing.done()):
+        if self._writer is None:
+            self._release(0)
+        elif self._ebbing is None or self._ebbing.done():
             self._ebbing = asyncio.create_task(self._ebb())
 
     async def _ebb(self) -> None:
@@ -293,7 +302,7 @@ class MultipartUpload:
 
     async def _complete(self, parts: Sequence[Part], conditions: Conditions | None, announced: Headers) -> Stored:
         self._check_open()
-        chosen = check_part_list(self.received, parts, self._begun())
+        chosen = check_part_list(self.received, parts, self._begun() if self._chosen is None else ())
         checksums = self._join_checksums(chosen)
         check_whole(self.plan, announced, checksums)
         check_object_size(chosen, announced)
@@ -307,7 +316,11 @@ class MultipartUpload:
             )
             await self._end()
         else:
-            stored = await self._finish(chosen, conditions, checksums)
+            try:
+                stored = await self._finish(chosen, conditions, checksums)
+            except BaseException:
+                self._leave_room()
+                raise
         return replace(stored, checksums=checksums)
 
     def _join_checksums(self, chosen: Sequence[ReceivedPart]) -> dict[str, str]:
@@ -324,21 +337,14 @@ class MultipartUpload:
             )
         check_part_sizes(chosen)
         self._chosen = chosen
-        rest = chosen[len(self._taken) :]
-        if rest:
-            await self._take(rest)
-        else:
-            await self._take_room()
+        await self._take(chosen[len(self._taken) :])
         assert self._encoder is not None
-        try:
+        with self._ended_unless(UpstreamError):
             etag = await self._seal(chosen, checksums)
+        # A client that is refused may ask again, on other conditions: nothing that was done is lost.
+        with self._ended_unless(S3Error, UpstreamError):
             stored = await self._encoder.finish(conditions)
             self._store.lineage.predecessors.written(*self.target, self._encoder.encoder.totals.logical_bytes)
-        except (S3Error, UpstreamError):
-            raise  # the client may ask again, on other conditions too: nothing that was done is lost
-        except Exception as error:
-            self._failure = error
-            raise
         await self._end()
         return Stored(str(etag), stored.headers, stored.last_modified)
 

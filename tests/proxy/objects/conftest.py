@@ -37,6 +37,14 @@ async def read_all(objects: Objects, key: str, first: int = 0, length: int | Non
     return b"".join([chunk async for chunk in objects.read(found, first, wanted)])
 
 
+async def assert_nothing_left(objects: Objects, upstream: DirectoryUpstream) -> None:
+    """Of uploads that have ended: in the bucket, in the journal, on disk and in memory."""
+    assert await upstream.list_uploads(BUCKET) == []
+    assert list(objects.store.journal.left_open()) == []
+    assert list(objects.store.journal.spill_dir.iterdir()) == []
+    assert (objects.store.writes.used_bytes, objects.store.parts.used_bytes) == (0, 0)
+
+
 def safetensors(weights: np.ndarray) -> bytes:
     """A file of one bf16 tensor. weights: float32; their upper halves are stored."""
     halves = (weights.astype(np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()

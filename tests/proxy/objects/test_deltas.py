@@ -21,7 +21,7 @@ from s4weights.proxy.metrics import Metrics
 from s4weights.proxy.objects.marker import container_marker
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
-from s4weights.proxy.upstream.protocol import Conditions
+from s4weights.proxy.upstream.protocol import Conditions, Part
 
 from .conftest import BUCKET, body, read_all
 
@@ -234,7 +234,8 @@ async def test_a_multipart_upload_is_coded_against_the_step_before(objects: Obje
     assert await read_all(objects, KEYS[1]) == second
 
 
-async def test_an_upload_whose_end_was_refused_keeps_its_base_until_it_ends(objects: Objects) -> None:
+async def refused_upload(objects: Objects) -> tuple[bytes, str, Part]:
+    """An upload of the second step of a run, whose end its condition refused. Returns its body, id and part."""
     run = Run()
     first, second = run.step(), run.step()
     await put(objects, KEYS[0], first)
@@ -243,6 +244,11 @@ async def test_an_upload_whose_end_was_refused_keeps_its_base_until_it_ends(obje
     part = await objects.uploads.put_part(BUCKET, KEYS[1], upload, 1, body(second), len(second))
     with pytest.raises(S3Error, match="PreconditionFailed"):
         await objects.complete(BUCKET, KEYS[1], upload, [part], Conditions(if_none_match="*"))
+    return second, upload, part
+
+
+async def test_an_upload_whose_end_was_refused_keeps_its_base_until_it_ends(objects: Objects) -> None:
+    second, upload, part = await refused_upload(objects)
     await objects.delete(BUCKET, KEYS[0])
     await objects.complete(BUCKET, KEYS[1], upload, [part], None)
     assert await bases(objects, KEYS[1]) == [KEYS[0]]
@@ -252,14 +258,7 @@ async def test_an_upload_whose_end_was_refused_keeps_its_base_until_it_ends(obje
 
 
 async def test_an_upload_whose_end_was_refused_and_that_is_dropped_leaves_no_pin(objects: Objects) -> None:
-    run = Run()
-    first, second = run.step(), run.step()
-    await put(objects, KEYS[0], first)
-    await put(objects, KEYS[1], b"in the way")
-    upload = await objects.uploads.create(BUCKET, KEYS[1], {})
-    part = await objects.uploads.put_part(BUCKET, KEYS[1], upload, 1, body(second), len(second))
-    with pytest.raises(S3Error, match="PreconditionFailed"):
-        await objects.complete(BUCKET, KEYS[1], upload, [part], Conditions(if_none_match="*"))
+    _, upload, _ = await refused_upload(objects)
     await objects.uploads.abort(BUCKET, KEYS[1], upload)
     assert await under(objects, ALL_PINS) == []
 

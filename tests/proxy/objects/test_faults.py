@@ -19,7 +19,7 @@ from s4weights.proxy.objects import open_upload
 from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.protocol import Conditions
 
-from .conftest import BUCKET, MIB, body, directory_with_bucket, read_all
+from .conftest import BUCKET, MIB, assert_nothing_left, body, directory_with_bucket, read_all
 from .faulty import FaultyUpstream
 
 PART = 8 * MIB
@@ -56,12 +56,6 @@ async def send_parts(objects, data, size=PART):
         for number, at in enumerate(starts, 1)
     ]
     return upload_id, sent
-
-
-async def assert_nothing_left(objects, upstream):
-    assert await upstream.list_uploads(BUCKET) == []
-    assert list(objects.store.journal.left_open()) == []
-    assert (objects.store.writes.used_bytes, objects.store.parts.used_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "noise"])

@@ -15,7 +15,7 @@ from s4weights.proxy.objects import upload as uploading
 from s4weights.proxy.objects.codec_pool import MAX_FRAMES_AHEAD
 from s4weights.proxy.objects.objects import Objects
 
-from .conftest import BUCKET, MIB, body, directory_with_bucket, read_all
+from .conftest import BUCKET, MIB, assert_nothing_left, body, directory_with_bucket, read_all
 from .faulty import FaultyUpstream
 
 PART = 8 * MIB
@@ -30,13 +30,6 @@ async def upstream(tmp_path: Path) -> AsyncIterator[FaultyUpstream]:
 @pytest.fixture(scope="module")
 def checkpoint(weights) -> bytes:
     return weights(24 * MIB)
-
-
-async def assert_nothing_left(objects, upstream):
-    assert await upstream.list_uploads(BUCKET) == []
-    assert list(objects.store.journal.left_open()) == []
-    assert list(objects.store.journal.spill_dir.iterdir()) == []
-    assert (objects.store.writes.used_bytes, objects.store.parts.used_bytes) == (0, 0)
 
 
 async def ask_again(call):
