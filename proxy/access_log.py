@@ -10,20 +10,24 @@ from urllib.parse import unquote_plus
 from .context import Context
 
 _log = logging.getLogger("s4weights.access")
-# Parameters that could sign another request, by their decoded names in lower case.
-_SECRETS: Final = frozenset(
-    {"awsaccesskeyid", "signature", "x-amz-credential", "x-amz-security-token", "x-amz-signature"}
+# Parameters that could sign another request, by their decoded names in lower case, and those that are a header's: keys, tokens.
+_SECRETS: Final = frozenset({"awsaccesskeyid", "signature"})
+_HEADERS: Final = "x-amz-"
+_SHOWN: Final = frozenset(
+    {"x-amz-algorithm", "x-amz-content-sha256", "x-amz-date", "x-amz-expires", "x-amz-signedheaders"}
 )
 
 
 def mask_query(raw_query: str) -> str:
-    """A query without its signature, credential and token, however their names are spelt."""
+    """A query without its signature, credential, token and keys, however their names are spelt."""
     return "&".join(_masked(item) for item in raw_query.split("&"))
 
 
 def _masked(item: str) -> str:
     name, equals, _ = item.partition("=")
-    return f"{name}=********" if equals and unquote_plus(name).strip().lower() in _SECRETS else item
+    known = unquote_plus(name).strip().lower()
+    is_secret = known in _SECRETS or (known.startswith(_HEADERS) and known not in _SHOWN)
+    return f"{name}=********" if equals and is_secret else item
 
 
 def log_access(context: Context, status: int, seconds: float) -> None:

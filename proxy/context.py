@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -177,11 +176,6 @@ def read_headers(request: web.BaseRequest) -> dict[str, str]:
         lower = name.lower()
         joined[lower] = f"{joined[lower]},{value}" if lower in joined else value
     return joined
-
-
-def read_query(raw_query: str) -> dict[str, str]:
-    """Parameters by name, values decoded."""
-    return dict(parse_qsl(raw_query, keep_blank_values=True))
 
 
 def http_date(moment: datetime) -> str:

@@ -16,12 +16,14 @@ from .access_log import announced_bytes, log_access
 from .auth.credentials import CredentialStore
 from .auth.hoisted import with_hoisted
 from .auth.sigv4 import Verified, is_presigned, verify
-from .context import Context, read_headers, read_query
+from .context import Context, read_headers
 from .errors import S3Error, UpstreamError
+from .handlers.attributes import COPIES
 from .handlers.copy_object import parse_source
 from .handlers.cross_origin import CrossOrigin, preflight
 from .handlers.post_object import is_form
 from .http.address import parse_address
+from .http.query import read_query
 from .http.server import check_head
 from .http.xml import error_document
 from .logs import request_id
@@ -35,7 +37,6 @@ from .upstream.protocol import Forwarded, path_of
 _log = logging.getLogger(__name__)
 _OWNER: Final = "x-amz-expected-bucket-owner"
 _SOURCE_OWNER: Final = "x-amz-source-expected-bucket-owner"
-_COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 # Those of the calls we answer that do not carry their headers to the bucket.
 _READS: Final = frozenset(
     {
@@ -140,7 +141,7 @@ class Dispatcher:
         context.grant.check(context.request.method, context.operation, context.bucket, context.key, context.query)
         if context.operation in _READS and _OWNER in context.headers:
             await self._check_owner(context.bucket, context.headers[_OWNER])
-        if context.operation in _COPIES and _SOURCE_OWNER in context.headers:
+        if context.operation in COPIES and _SOURCE_OWNER in context.headers:
             source, _, _ = parse_source(context, context.headers["x-amz-copy-source"])
             await self._check_owner(source, context.headers[_SOURCE_OWNER])
         return await handler(context)

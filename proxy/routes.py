@@ -7,15 +7,17 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
+from .auth.grants import UNKNOWN_CALL
 from .context import Context
 from .errors import S3Error
+from .forwarded_calls import FORWARDED
 from .handlers import bucket as buckets
 from .handlers.attributes import has_customer_key
 from .handlers.copy_object import copy_object
 from .handlers.customer_keys import with_customer_key
 from .handlers.delete_object import delete_object
 from .handlers.delete_objects import delete_objects
-from .handlers.forward import forward
+from .handlers.forward import forward, forward_write, rename
 from .handlers.get_object import get_object, head_object
 from .handlers.list_objects import list_objects, list_objects_v2
 from .handlers.list_uploads import list_multipart_uploads
@@ -33,53 +35,14 @@ from .handlers.upload_part import upload_part, upload_part_copy
 
 Handler: TypeAlias = Callable[[Context], Awaitable[web.StreamResponse]]
 
-# Sub-resources that name a call of their own; which of them we answer ourselves stands in _TABLE.
-_SUBRESOURCES: Final = frozenset(
-    {
-        "accelerate",
-        "acl",
-        "analytics",
-        "attributes",
-        "cors",
-        "delete",
-        "encryption",
-        "intelligent-tiering",
-        "inventory",
-        "legal-hold",
-        "lifecycle",
-        "location",
-        "logging",
-        "metadataConfiguration",
-        "metadataInventoryTable",
-        "metadataJournalTable",
-        "metadataTable",
-        "metrics",
-        "notification",
-        "object-lock",
-        "ownershipControls",
-        "policy",
-        "policyStatus",
-        "publicAccessBlock",
-        "renameObject",
-        "replication",
-        "requestPayment",
-        "restore",
-        "retention",
-        "select",
-        "session",
-        "tagging",
-        "torrent",
-        "uploadId",
-        "uploads",
-        "versioning",
-        "versions",
-        "website",
-    }
-)
+# Those that we answer ourselves (_TABLE), or not at all: the keys of a CreateSession would be the proxy's own.
+_OTHERS: Final = frozenset({"attributes", "delete", "location", "session", "uploadId", "uploads", "versions"})
+_SUBRESOURCES: Final = _OTHERS.union(*FORWARDED.values())
 
 # Parameters of calls that we answer, which a client may send without a value.
-_PARAMETERS: Final = frozenset({"partNumber", "versionId", "x-id"})
-_UNKNOWN: Final = "other"
+_PARAMETERS: Final = frozenset({"partNumber", "versionId"})
+# S3 takes no notice of parameters that begin so: they are for its access log.
+_IGNORED: Final = "x-"
 
 # (method, what is addressed, sub-resource) -> operation and handler. "": none. A copy source counts as one of its own.
 _TABLE: Final[Mapping[tuple[str, str, str], tuple[str, Handler]]] = {
@@ -110,24 +73,28 @@ _TABLE: Final[Mapping[tuple[str, str, str], tuple[str, Handler]]] = {
 
 
 def find_handler(context: Context) -> tuple[str, Handler]:
-    """The operation's name and its handler. Raises: S3Error MethodNotAllowed."""
+    """The operation's name and its handler. Raises: S3Error MethodNotAllowed, InvalidArgument."""
     method = context.request.method
     target = "object" if context.key else "bucket" if context.bucket else "service"
     subresource = _subresource(context, target)
     found = _TABLE.get((method, target, subresource))
     if found is not None and not (found[1] is post_object and not is_form(context)):
-        return with_customer_key(found) if has_customer_key(context.headers) else found
-    if subresource == _UNKNOWN or subresource in _SUBRESOURCES or subresource.split(" ")[0] in _SUBRESOURCES:
-        return f"Forward.{subresource}", forward
+        return with_customer_key(found) if has_customer_key(context.headers, found[0]) else found
+    name = subresource.partition(" ")[0]
+    if name in FORWARDED.get((method, target), ()):
+        return f"Forward.{name}", rename if name == "renameObject" else forward
+    if subresource == UNKNOWN_CALL:
+        return subresource, forward_write if target == "object" else forward
     raise S3Error("MethodNotAllowed", Method=method, ResourceType=target.upper())
 
 
 def _subresource(context: Context, target: str) -> str:
-    names = sorted(name for name in context.query if name in _SUBRESOURCES)
-    parts = names[:1]
+    parts = sorted(name for name in context.query if name in _SUBRESOURCES)
+    if len(parts) > 1:
+        raise S3Error("InvalidArgument", f"Conflicting query string parameters: {', '.join(parts)}")
     if not parts and context.request.method not in ("GET", "HEAD") and _has_unknown(context):
         # A call newer than this table: PUT ?renameObject, taken for PutObject, would have emptied the object.
-        return _UNKNOWN
+        return UNKNOWN_CALL
     if target == "bucket" and not parts and context.query.get("list-type") == "2":
         return "list-type=2"
     if context.request.method == "PUT" and "x-amz-copy-source" in context.headers:
@@ -138,6 +105,6 @@ def _subresource(context: Context, target: str) -> str:
 def _has_unknown(context: Context) -> bool:
     """Whether a parameter without a value, and so perhaps the name of a call, is none that we know."""
     return any(
-        not value and name not in _PARAMETERS and not name.lower().startswith("x-amz-")
+        not value and name not in _PARAMETERS and not name.lower().startswith(_IGNORED)
         for name, value in context.query.items()
     )

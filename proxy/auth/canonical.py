@@ -72,5 +72,5 @@ def sign(key: bytes, text: str) -> str:
 
 
 def _encode(text: str) -> str:
-    # A plus sign in a query is a plus sign: S3's clients encode a space as %20.
-    return quote(unquote_to_bytes(text), safe="-._~")
+    # A plus sign is a blank, as for who reads the parameters: with two meanings a signed URL could be changed.
+    return quote(unquote_to_bytes(text.replace("+", " ")), safe="-._~")

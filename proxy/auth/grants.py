@@ -14,6 +14,8 @@ _LISTINGS = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "Li
 _PRESENCE = frozenset({"HeadBucket", "GetBucketLocation"})
 # Calls on a bucket whose keys stand in the body: their handlers check each one.
 _KEYS_IN_BODY = frozenset({"DeleteObjects", "PostObject"})
+UNKNOWN_CALL = "Forward.other"
+"""A writing call newer than our table of them: nobody knows what it reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Grant:
             raise S3Error("AccessDenied", "This access key may only read.")
         if not self.prefixes:
             return
+        if operation == UNKNOWN_CALL:
+            raise S3Error("AccessDenied", "This access key may make no call that s4weights does not know.")
         if key:
             self.check_object(bucket, key)
         elif operation in _LISTINGS:

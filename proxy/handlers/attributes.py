@@ -26,7 +26,9 @@ _SYSTEM: Final = INHERITED | frozenset(
     }
 )
 _PREFIXES: Final = ("x-amz-grant-", "x-amz-object-lock-", "x-amz-server-side-encryption")
-CUSTOMER_KEYS: Final = ("x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-customer-")
+_CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
+_SOURCE_CUSTOMER_KEY: Final = "x-amz-copy-source-server-side-encryption-customer-"
+COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 
 
 def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -40,8 +42,7 @@ def object_headers(headers: Mapping[str, str]) -> dict[str, str]:
     kept.pop("content-encoding", None)
     if encodings:
         kept["content-encoding"] = ",".join(encodings)
-    if any(name == MARKER or name.startswith(f"{MARKER}-") for name in kept):
-        raise S3Error("InvalidArgument", f"{MARKER} is kept for s4weights itself.")
+    check_unmarked(kept)
     for name, value in kept.items():
         check_header(name, value)
     size = sum(
@@ -56,9 +57,16 @@ def _belongs(name: str) -> bool:
     return name in _SYSTEM or name.startswith((USER_METADATA, *_PREFIXES))
 
 
-def has_customer_key(headers: Mapping[str, str]) -> bool:
-    """Whether a request brings a key of the customer's own (SSE-C), for its object or for the source of a copy."""
-    return any(name.startswith(CUSTOMER_KEYS) for name in headers)
+def check_unmarked(headers: Mapping[str, str]) -> None:
+    """Raises: S3Error InvalidArgument where a client sets our own marker."""
+    if any(name == MARKER or name.startswith(f"{MARKER}-") for name in headers):
+        raise S3Error("InvalidArgument", f"{MARKER} is kept for s4weights itself.")
+
+
+def has_customer_key(headers: Mapping[str, str], operation: str = "") -> bool:
+    """Whether a request brings a key of the customer's own (SSE-C), for its object or for the source of its copy."""
+    wanted = (_CUSTOMER_KEY, _SOURCE_CUSTOMER_KEY) if operation in COPIES else _CUSTOMER_KEY
+    return any(name.startswith(wanted) for name in headers)
 
 
 def check_key(key: str) -> None:

@@ -24,6 +24,8 @@ _MAX_TAGS: Final = 10
 _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 # Characters that XML 1.0 does not allow even escaped; S3 writes their references all the same.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]")
+# An error that no parser reads tells nothing: there they are replaced.
+_UNREADABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SPECIAL: Final = re.compile('[&<>"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r]')
 
 Tree: TypeAlias = str | Mapping[str, "Tree | None"] | Iterable[Mapping[str, "Tree | None"]]
@@ -47,7 +49,7 @@ def error_document(error: S3Error, *, resource: str, request_id: str, host_id: s
     tree = {
         "Code": error.code,
         "Message": error.message,
-        **error.fields,
+        **{name: _UNREADABLE.sub("\ufffd", text) for name, text in error.fields.items()},
         "Resource": resource,
         "RequestId": request_id,
         "HostId": host_id,

@@ -64,6 +64,11 @@ def test_a_traceback_stays_below_its_line(identity):
         "Signature",
         "AWSAccessKeyId",
         "+X-Amz-Signature",
+        "x-amz-server-side-encryption-customer-key",
+        "X-Amz-Copy-Source-Server-Side-Encryption-Customer-Key",
+        "X-Amz-S3session-Token",
+        "x-amz-mfa",
+        "x-amz-meta-note",
     ],
 )
 def test_secrets_in_a_query_are_masked_however_they_are_spelt(name):
