@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Final, TypeVar
 from s4weights.codec.errors import ConfigError
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.forks import close_here, close_in_children
+from s4weights.proxy.threads import in_thread
 from s4weights.proxy.upstream.protocol import (
     Body,
     Bucket,
@@ -317,17 +317,7 @@ class DirectoryUpstream:
     # Within
 
     async def _run(self, work: Callable[[], _T]) -> _T:
-        running = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            # A thread cannot be stopped. Files that it uses must not be closed under it: their numbers are given out again.
-            while not running.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([running])
-            if not running.cancelled():
-                running.exception()
-            raise
+        return await in_thread(work, executor=self._pool)
 
     def _bucket_path(self, bucket: str) -> Path:
         if not _BUCKET.fullmatch(bucket):
