@@ -27,7 +27,7 @@ from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame, Kind, Level
 from s4weights.engine import open_callers_engine, open_engine
 
-from .bodies import BaseFiles
+from .bodies import BaseFiles, named_faults
 from .frame_bases import FrameBases
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -126,7 +126,7 @@ def unpack_file(
         _new_file(target, source, force=force) as writing,
         closing(BaseFiles(bases, engine)) as others,
     ):
-        known = read_base_list(reading)
+        known = read_base_list(reading, str(source))
 
         def read_base(needed: BaseRange) -> bytes:
             if needed.reference.number:
@@ -268,14 +268,15 @@ def encode_all(
             yield added(ahead.popleft().result())
 
 
-def read_base_list(source: BinaryIO) -> tuple[BaseBody, ...]:
+def read_base_list(source: BinaryIO, name: str) -> tuple[BaseBody, ...]:
     """Those that a container's index names, before its frames are read from the start. Raises: FormatError."""
-    check_header(source.read(HEADER_BYTES))
-    size = source.seek(0, os.SEEK_END)
-    source.seek(max(0, size - TRAILER_BYTES))
-    trailer = read_tail(source.read(), object_bytes=size).trailer
-    source.seek(trailer.index_offset)
-    index = read_tail(source.read(), object_bytes=size).index
+    with named_faults(name):
+        check_header(source.read(HEADER_BYTES))
+        size = source.seek(0, os.SEEK_END)
+        source.seek(max(0, size - TRAILER_BYTES))
+        trailer = read_tail(source.read(), object_bytes=size).trailer
+        source.seek(trailer.index_offset)
+        index = read_tail(source.read(), object_bytes=size).index
     source.seek(0)
     return read_bases(index.about) if index is not None else ()
 

@@ -99,7 +99,7 @@ def test_a_delta_is_loaded_with_its_base(tmp_path):
     pack_file(tmp_path / "second.pt", tmp_path / "second.s4w", bases=[tmp_path / "first.pt"])
     assert same(s4weights.load(tmp_path / "second.s4w"), second)
     base = (tmp_path / "first.pt").rename(tmp_path / "elsewhere.pt")
-    with pytest.raises(FormatError, match=r"first\.pt"):
+    with pytest.raises(FormatError, match=r"first\.pt.*in Python bases=.*s4weights\.load_checkpoint"):
         s4weights.load(tmp_path / "second.s4w")
     assert same(s4weights.load(tmp_path / "second.s4w", bases=[base]), second)
 
@@ -160,6 +160,13 @@ def test_a_damaged_container_is_never_loaded(tmp_path):
     stored[len(stored) // 2] ^= 1
     (tmp_path / "state.pt").write_bytes(stored)
     with pytest.raises(FormatError):
+        s4weights.load(tmp_path / "state.pt")
+
+
+def test_a_container_that_is_cut_off_is_named(tmp_path):
+    s4weights.save({"weight": torch.randn(200, 1000)}, tmp_path / "state.pt")
+    (tmp_path / "state.pt").write_bytes((tmp_path / "state.pt").read_bytes()[:-10])
+    with pytest.raises(FormatError, match=re.escape(f"{tmp_path / 'state.pt'}: trailer: expected")):
         s4weights.load(tmp_path / "state.pt")
 
 

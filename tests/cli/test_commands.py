@@ -49,6 +49,23 @@ def test_reports_as_json(source, tmp_path, capsys, engine):
     assert (tmp_path / "y").read_bytes() == source.read_bytes()
 
 
+@pytest.mark.parametrize("command", ["unpack", "inspect"])
+def test_a_container_that_is_cut_off_is_named(source, capsys, command):
+    run(capsys, "pack", source)
+    packed = source.with_name("model.safetensors.s4w")
+    packed.write_bytes(packed.read_bytes()[:-100])
+    source.unlink()
+    code, _, err = run(capsys, command, packed)
+    assert code == 1
+    assert f"{packed}: trailer: expected" in err
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_target(source, tmp_path, capsys):
+    code, _, err = run(capsys, "pack", source, "-o", tmp_path / "no" / "x")
+    assert code == 1
+    assert repr(str(tmp_path / "no" / "x")) in err
+
+
 def test_an_existing_target_is_kept_without_force(source, capsys):
     target = source.with_name("model.safetensors.s4w")
     target.write_bytes(b"precious")
