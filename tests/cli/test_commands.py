@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -152,6 +154,29 @@ def test_config_shows_values_sources_and_no_secret(tmp_path, capsys, monkeypatch
     assert rows["memory_bytes"] == (1 << 30, f"file {file}")
     assert rows["listen"] == ("127.0.0.1:9000", "default")
     assert "very-secret" not in out
+
+
+def test_config_says_what_a_setting_means_in_columns(capsys):
+    code, out, _ = run(capsys, "config")
+    assert code == 0
+    lines = out.splitlines()
+    [named] = [line for line in lines if line.startswith("identity_certificates_file")]
+    assert {line.index(" default ") for line in lines} == {named.index(" default ")}
+    [chain] = [line for line in lines if line.startswith("max_chain")]
+    assert chain.endswith(
+        "Objects that may lie behind one another, all of which a restore of the last one may read; 0: none."
+    )
+
+
+def test_a_reader_that_goes_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m s4weights.cli config | true; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("141\n", "")
 
 
 @pytest.mark.parametrize(
