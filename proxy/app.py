@@ -30,6 +30,7 @@ from .limits import CLOSE_S, REFUSAL_SHOWN_S
 from .metrics import Metrics
 from .notify import Supervisor
 from .objects.objects import Objects
+from .state_folder import prepare
 from .tracing import exporting, traced_upstream
 from .upstream.open import open_upstream
 
@@ -68,6 +69,7 @@ async def running(settings: Settings, stop: asyncio.Event | None = None) -> Asyn
             f"listen: expected a loopback address where clients need not sign, found {settings.listen!r}; "
             "set S4W_ACCESS_KEY and S4W_SECRET_KEY, or S4W_CREDENTIALS_FILE"
         )
+    await asyncio.to_thread(prepare, settings.state_dir)
     certificate = ServerCertificate(Path(settings.tls_cert), Path(settings.tls_key)) if settings.tls_cert else None
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(exporting(settings.otlp_endpoint))
@@ -79,9 +81,8 @@ async def running(settings: Settings, stop: asyncio.Event | None = None) -> Asyn
             stack.callback(following.cancel)
         metrics = Metrics()
         health = Health(metrics)
-        health_port = await _listen(
-            stack, web.AppRunner(health.app(), access_log=None), *parse_address("health", settings.health)
-        )
+        health_runner = web.AppRunner(health.app(), access_log=None)
+        health_port = await _listen(stack, health_runner, "health", *parse_address("health", settings.health))
         await _entitled(settings, health, stop or asyncio.Event())
         upstream = traced_upstream(open_upstream(settings))
         await upstream.start()
@@ -94,10 +95,17 @@ async def running(settings: Settings, stop: asyncio.Event | None = None) -> Asyn
         runner = web.ServerRunner(
             S3Server(dispatcher, header_timeout_s=settings.header_timeout_s), shutdown_timeout=settings.drain_s
         )
-        bound = await _listen(stack, runner, host, port, certificate.context if certificate else None)
+        bound = await _listen(stack, runner, "listen", host, port, certificate.context if certificate else None)
         stack.callback(health.drain)
         health.serve(objects)
         _log.info("S3 on %s:%s, upstream %s", host, bound, upstream.name)
+        if not credentials:
+            _log.warning(
+                "nobody has to sign: whoever reaches %s:%s may read, write and delete; S4W_ACCESS_KEY and S4W_SECRET_KEY, or "
+                "S4W_CREDENTIALS_FILE, make clients sign",
+                host,
+                bound,
+            )
         yield Running(settings, host, bound, health_port, objects)
 
 
@@ -144,6 +152,7 @@ async def _close(objects: Objects) -> None:
 async def _listen(
     stack: contextlib.AsyncExitStack,
     runner: web.BaseRunner,
+    setting: str,
     host: str,
     port: int,
     tls: ssl.SSLContext | None = None,
@@ -154,7 +163,10 @@ async def _listen(
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG, ssl_context=tls)
         await site.start()
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise ConfigError(
+            f"{setting}: cannot listen on {host}:{port}: {error.strerror}; choose another address with --{setting} or "
+            f"S4W_{setting.upper()}"
+        ) from error
     return int(runner.addresses[0][1])
 
 

@@ -29,22 +29,23 @@ class Settings:
     upstream: str
     """A directory, s3://REGION, or the http(s) URL of an S3-compatible server."""
     listen: str = "127.0.0.1:9000"
-    """Where S3 is spoken."""
+    """Where S3 is spoken, HOST:PORT."""
     health: str = "127.0.0.1:8080"
-    """Where /healthz, /readyz, /metrics and /status answer."""
+    """Where /healthz, /readyz, /metrics and /status answer, HOST:PORT."""
     state_dir: Path = Path("~/.local/state/s4weights")
     """Spilled parts and the journal of open uploads; one proxy a directory."""
     access_key: str = ""
     """What clients sign with; by default the credentials of the proxy's own environment."""
     secret_key: str = field(default="", repr=False)
+    """The secret half of access_key; shown nowhere."""
     credentials_file: str = ""
     """A TOML file of several keys for clients, with prefixes and read-only flags (docs/s3.md); read again as it changes."""
     tls_cert: str = ""
     """A PEM chain: S3 is then spoken over TLS alone. Read again as it changes."""
     tls_key: str = ""
-    """Its private key, in a file of its own."""
+    """The private key of tls_cert, in a file of its own."""
     domain: tuple[str, ...] = ()
-    """Bases of virtual-host style names: BUCKET.DOMAIN."""
+    """Bases of virtual-host style names (BUCKET.DOMAIN), separated by commas."""
     mode: str = "auto"
     """auto, or passthrough: store new bodies as they come (containers are still read)."""
     engine: str = "auto"
@@ -60,7 +61,7 @@ class Settings:
     rebase: bool = True
     """Write an object again without its base, in the background, where the base is kept for it alone and costs more."""
     max_chain: int = 8
-    """Objects that may lie behind one another."""
+    """Objects that may lie behind one another, all of which a restore of the last one may read; 0: none."""
     max_restore_ratio: float = 3.0
     """A read of an object and its bases reads at most this many times the stored bytes of one without bases."""
     cache_bytes: int = -1
@@ -70,7 +71,7 @@ class Settings:
     memory_bytes: int = 768 << 20
     """What all bodies in flight may hold together."""
     part_bytes: int = 8 << 20
-    """Upstream parts at the start of an object; they grow with it."""
+    """Upstream parts at the start of an object, at least 5 MiB; they grow with it."""
     split_reads: bool = False
     """Read a body that passed through by several ranges at once also where the bucket keeps no versions: faster where each
     connection is slow, but a read then breaks off where its object is overwritten meanwhile, which S3's own never does."""
@@ -91,6 +92,7 @@ class Settings:
     drain_s: float = 30.0
     """What requests under way are given at the end."""
     log_level: str = "INFO"
+    """DEBUG, INFO, WARNING or ERROR: the least of what is logged, on stderr."""
     log_format: str = "text"
     """text, or json: one object a line."""
     entitlement: str = "off"

@@ -7,11 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from s4weights.cli import main
+from s4weights.cli.settings import FLAGS
+from s4weights.proxy.config import Settings
+from s4weights.proxy.lineage.steps import parse_step
+from s4weights.proxy.settings_text import defaults, meanings
 from tests.codec.samples import safetensors_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,6 +73,27 @@ def test_the_readme_make_targets_exist():
     rules = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     for command in readme_block("make demo"):
         assert command.removeprefix("make ") in rules
+
+
+def test_the_table_of_settings_is_the_codes():
+    flags = {name: flag for flag, name, _, _ in FLAGS}
+    says, default = meanings(), defaults()
+    expected = [
+        f"| `{one.name}` | {f'`{flags[one.name]}`' if one.name in flags else ''} "
+        f"| {f'`{default[one.name]}`' if default[one.name] else ''} | {says[one.name]} |"
+        for one in fields(Settings)
+    ]
+    text = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("| `")] == expected
+
+
+def test_the_table_of_keys_is_the_rule():
+    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \| (yes|no) \|$", text, re.MULTILINE)
+    assert {answer for _, _, answer in rows} == {"yes", "no"}
+    for earlier, key, answer in rows:
+        step = parse_step(key)
+        assert (step.before([earlier]) if step is not None else []) == ([earlier] if answer == "yes" else []), key
 
 
 @pytest.mark.parametrize("command", ["serve", "pack", "unpack", "inspect", "selftest", "config"])

@@ -31,6 +31,8 @@ from s4weights.engine import open_engine
 from s4weights.files import Progress, encode_all
 from s4weights.frame_bases import FrameBases
 
+from .bodies import named_faults
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -104,7 +106,8 @@ def inspect_file(path: Path, *, engine: Engine | None = None, progress: Progress
         except FormatError:
             file.seek(0)
             return _foresee(path, file, engine or open_engine(one_by_one=True), progress, started_s)
-        return _dissect(file, size, progress, started_s)
+        with named_faults(str(path)):
+            return _dissect(file, size, progress, started_s)
 
 
 def _dissect(file: BinaryIO, size: int, progress: Progress, started_s: float) -> Anatomy:

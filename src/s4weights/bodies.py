@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, RLock
@@ -149,9 +150,10 @@ class ContainerBody:
         self._stored_bytes = stored
         self._engine = engine
         size = stored.size
-        tail = read_tail(self._stored(max(0, size - TRAILER_BYTES), TRAILER_BYTES), object_bytes=size)
-        end = size - tail.trailer.index_offset
-        index = read_tail(self._stored(tail.trailer.index_offset, end), object_bytes=size).index
+        with named_faults(str(path)):
+            tail = read_tail(self._stored(max(0, size - TRAILER_BYTES), TRAILER_BYTES), object_bytes=size)
+            end = size - tail.trailer.index_offset
+            index = read_tail(self._stored(tail.trailer.index_offset, end), object_bytes=size).index
         if index is None:
             raise FormatError(f"{path}: expected an index at stored byte {tail.trailer.index_offset}, found none")
         self._index = index
@@ -289,8 +291,18 @@ class BaseFiles:
         )
         raise MissingBase(
             f"{needing}: expected its base {base.key!r}, {base.size} bytes with XXH3-128 {base.digest.hex()}; {looked}: name "
-            "it with --base, or unpack the whole bucket (unpack -r), where bases are found by their keys"
+            "it (--base, in Python bases=), or read it where bases are found by their keys: `s4weights unpack -r` on the whole "
+            "bucket, s4weights.load_checkpoint on a run"
         )
+
+
+@contextmanager
+def named_faults(name: str) -> Iterator[None]:
+    """Of a container's start and end, whose readers know no name. Raises: FormatError that begins with it."""
+    try:
+        yield
+    except FormatError as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def is_container(head: bytes) -> bool:

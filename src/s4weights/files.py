@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -26,10 +27,12 @@ from s4weights.codec.sniff import sniff
 from s4weights.codec.types import Base, BaseRange, Buffer, EncodedFrame, Frame, Kind, Level
 from s4weights.engine import open_callers_engine, open_engine
 
-from .bodies import BaseFiles
+from .bodies import BaseFiles, named_faults
 from .frame_bases import FrameBases
 
 _CHUNK_BYTES: Final = 1 << 20
+# A write that found no room: the error of the system names no file.
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 Progress = Callable[[int], None]
 """Called with the bytes of the source read since the last call."""
@@ -123,7 +126,7 @@ def unpack_file(
         _new_file(target, source, force=force) as writing,
         closing(BaseFiles(bases, engine)) as others,
     ):
-        known = read_base_list(reading)
+        known = read_base_list(reading, str(source))
 
         def read_base(needed: BaseRange) -> bytes:
             if needed.reference.number:
@@ -265,14 +268,15 @@ def encode_all(
             yield added(ahead.popleft().result())
 
 
-def read_base_list(source: BinaryIO) -> tuple[BaseBody, ...]:
+def read_base_list(source: BinaryIO, name: str) -> tuple[BaseBody, ...]:
     """Those that a container's index names, before its frames are read from the start. Raises: FormatError."""
-    check_header(source.read(HEADER_BYTES))
-    size = source.seek(0, os.SEEK_END)
-    source.seek(max(0, size - TRAILER_BYTES))
-    trailer = read_tail(source.read(), object_bytes=size).trailer
-    source.seek(trailer.index_offset)
-    index = read_tail(source.read(), object_bytes=size).index
+    with named_faults(name):
+        check_header(source.read(HEADER_BYTES))
+        size = source.seek(0, os.SEEK_END)
+        source.seek(max(0, size - TRAILER_BYTES))
+        trailer = read_tail(source.read(), object_bytes=size).trailer
+        source.seek(trailer.index_offset)
+        index = read_tail(source.read(), object_bytes=size).index
     source.seek(0)
     return read_bases(index.about) if index is not None else ()
 
@@ -307,14 +311,18 @@ def whole_file(target: Path) -> Iterator[BinaryIO]:
     """A file that replaces target when the block ends well, durable and whole; otherwise target stays as it was.
 
     What a link points to is replaced, with the mode that it has; what is no file (a pipe, a device) is written to as it is.
+    Raises: OSError that names target, never the file that is to become it.
     """
-    target = target.resolve()
+    named, target = target, target.resolve()
     known = target.stat() if target.exists() else None
     if known is not None and not stat.S_ISREG(known.st_mode):
         with target.open("wb") as file:
             yield file
         return
-    fd, name = tempfile.mkstemp(dir=target.parent, prefix=".s4weights.")
+    try:
+        fd, name = tempfile.mkstemp(dir=target.parent, prefix=".s4weights.")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(named)) from None
     temporary = Path(name)
     try:
         with os.fdopen(fd, "wb") as file:
@@ -324,8 +332,10 @@ def whole_file(target: Path) -> Iterator[BinaryIO]:
         temporary.chmod(_new_mode() if known is None else stat.S_IMODE(known.st_mode))
         temporary.replace(target)
         _sync_folder(target.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(named)
         raise
 
 

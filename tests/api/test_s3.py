@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 
+import boto3
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 import s4weights
 from s4weights.bodies import is_container
-from s4weights.codec.errors import FormatError
+from s4weights.codec.errors import ConfigError, FormatError
 from tests.api.states import same
+from tests.e2e.proxy_process import ACCESS_KEY, SECRET_KEY, ProxyProcess
 
 pytestmark = pytest.mark.e2e
 
@@ -75,3 +78,41 @@ def test_a_sharded_checkpoint_in_a_folder_of_a_bucket(bucket, seaweedfs):
     shard = bucket.get_object(Bucket="api", Key="run/dcp/__0_0.distcp")
     assert (shard["Metadata"], is_container(shard["Body"].read())) == ({"s4w": "container"}, True)
     assert bucket.head_object(Bucket="api", Key="run/dcp/.metadata")["Metadata"] == {}
+
+
+@pytest.mark.parametrize("rows", [10, 9000], ids=["one PUT", "several parts"])
+def test_the_servers_own_error_comes_out(bucket, seaweedfs, rows, monkeypatch):
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers credentials
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANOBODY")
+    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+        s4weights.save({"weight": torch.randn(rows, 1000)}, "s3://api/state.pt", endpoint=seaweedfs.endpoint)
+
+
+def test_a_server_that_does_not_answer_is_named(bucket):
+    with pytest.raises(EndpointConnectionError, match="127.0.0.1:1/"):
+        s4weights.save({"weight": torch.randn(9000, 1000)}, "s3://api/state.pt", endpoint="http://127.0.0.1:1")
+
+
+@pytest.fixture
+def proxy(tmp_path, monkeypatch):
+    (tmp_path / "buckets" / "training").mkdir(parents=True)
+    process = ProxyProcess(str(tmp_path / "buckets"), tmp_path / "state")
+    process.start()
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", process.endpoint)
+    yield process
+    process.kill()
+
+
+@pytest.mark.parametrize("rows", [10, 9000], ids=["one PUT", "several parts"])
+def test_the_proxy_as_endpoint_is_refused_with_what_to_do(proxy, rows):
+    state = {"weight": torch.randn(rows, 1000)}
+    for save in (
+        lambda: s4weights.save(state, "s3://training/state.pt"),
+        lambda: s4weights.save_checkpoint(state, "s3://training/run", step=1),
+    ):
+        with pytest.raises(ConfigError, match=f"found an s4weights proxy at {proxy.endpoint}.*torch.save.*endpoint="):
+            save()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import re
+import resource
 import subprocess
 import sys
 
@@ -96,7 +99,7 @@ def test_a_delta_is_loaded_with_its_base(tmp_path):
     pack_file(tmp_path / "second.pt", tmp_path / "second.s4w", bases=[tmp_path / "first.pt"])
     assert same(s4weights.load(tmp_path / "second.s4w"), second)
     base = (tmp_path / "first.pt").rename(tmp_path / "elsewhere.pt")
-    with pytest.raises(FormatError, match=r"first\.pt"):
+    with pytest.raises(FormatError, match=r"first\.pt.*in Python bases=.*s4weights\.load_checkpoint"):
         s4weights.load(tmp_path / "second.s4w")
     assert same(s4weights.load(tmp_path / "second.s4w", bases=[base]), second)
 
@@ -110,12 +113,60 @@ def test_what_fails_leaves_the_old_file_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
+class Full(io.BytesIO):
+    """A disk with room for some bytes."""
+
+    def __init__(self, error: BaseException, room: int) -> None:
+        super().__init__()
+        self.error, self.room = error, room
+
+    def write(self, data) -> int:
+        self.room -= memoryview(data).nbytes
+        if self.room < 0:
+            raise self.error
+        return super().write(data)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("room", [0, 100_000, 3_000_000])
+def test_what_a_write_raises_comes_out_as_it_is(error, room):
+    with pytest.raises(type(error)) as found:
+        s4weights.save({"weight": torch.randn(2000, 1000)}, Full(error, room))
+    assert found.value is error
+
+
+def test_a_full_disk_is_named_with_the_target(tmp_path):
+    target = tmp_path / "state.pt"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    try:
+        with pytest.raises(OSError, match=re.escape(str(target))) as found:
+            s4weights.save({"weight": torch.randn(2000, 1000)}, target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert found.value.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_target(tmp_path):
+    with pytest.raises(FileNotFoundError) as found:
+        s4weights.save({}, tmp_path / "no" / "state.pt")
+    assert found.value.filename == str(tmp_path / "no" / "state.pt")
+
+
 def test_a_damaged_container_is_never_loaded(tmp_path):
     s4weights.save({"weight": torch.randn(2000, 1000)}, tmp_path / "state.pt")
     stored = bytearray((tmp_path / "state.pt").read_bytes())
     stored[len(stored) // 2] ^= 1
     (tmp_path / "state.pt").write_bytes(stored)
     with pytest.raises(FormatError):
+        s4weights.load(tmp_path / "state.pt")
+
+
+def test_a_container_that_is_cut_off_is_named(tmp_path):
+    s4weights.save({"weight": torch.randn(200, 1000)}, tmp_path / "state.pt")
+    (tmp_path / "state.pt").write_bytes((tmp_path / "state.pt").read_bytes()[:-10])
+    with pytest.raises(FormatError, match=re.escape(f"{tmp_path / 'state.pt'}: trailer: expected")):
         s4weights.load(tmp_path / "state.pt")
 
 

@@ -99,7 +99,7 @@ def test_explain_shows_the_chain(buckets: Path, capsys: pytest.CaptureFixture[st
     assert said["bases"][0]["found_at"] == f"{BUCKET}/{KEYS[0]}"
     assert 1 < said["restore_ratio"] <= 3
     assert main(["explain", f"{BUCKET}/{KEYS[0]}"]) == 0
-    assert "1 objects are pinned" in capsys.readouterr().out
+    assert "1 object is pinned" in capsys.readouterr().out
     assert main(["explain", f"{BUCKET}/notes.txt"]) == 0
     assert "not a container" in capsys.readouterr().out
 
@@ -139,6 +139,26 @@ def test_repack_makes_an_object_stand_alone(buckets: Path, capsys: pytest.Captur
     (buckets / BUCKET / KEYS[0]).unlink()
     assert main(["verify", BUCKET, "--deep", "--json"]) == 0
     assert [row["key"] for row in rows(capsys)[:-1]] == [KEYS[1]]
+
+
+@pytest.mark.parametrize("command", [["verify"], ["verify", "--json"], ["repack", "--dry-run"]])
+def test_a_prefix_with_nothing_below_it_fails(
+    buckets: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    assert main([*command, f"{BUCKET}/nosuch/"]) == 1
+    assert f"{BUCKET}/nosuch/: expected objects, found nothing there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "explain", "gc", "repack"])
+def test_beside_a_proxy_on_a_directory_it_is_said_what_to_do(
+    buckets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    async def beside() -> int:
+        async with _objects(buckets, tmp_path):
+            return await asyncio.to_thread(main, [command, f"{BUCKET}/{KEYS[0]}"])
+
+    assert asyncio.run(beside()) == 1
+    assert "end the other one" in capsys.readouterr().err
 
 
 def test_a_target_without_a_bucket_is_refused(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:

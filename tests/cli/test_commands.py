@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +49,23 @@ def test_reports_as_json(source, tmp_path, capsys, engine):
     code, out, _ = run(capsys, "unpack", tmp_path / "x", "-o", tmp_path / "y", "--json")
     assert json.loads(out)["logical_bytes"] == source.stat().st_size
     assert (tmp_path / "y").read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("command", ["unpack", "inspect"])
+def test_a_container_that_is_cut_off_is_named(source, capsys, command):
+    run(capsys, "pack", source)
+    packed = source.with_name("model.safetensors.s4w")
+    packed.write_bytes(packed.read_bytes()[:-100])
+    source.unlink()
+    code, _, err = run(capsys, command, packed)
+    assert code == 1
+    assert f"{packed}: trailer: expected" in err
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_target(source, tmp_path, capsys):
+    code, _, err = run(capsys, "pack", source, "-o", tmp_path / "no" / "x")
+    assert code == 1
+    assert repr(str(tmp_path / "no" / "x")) in err
 
 
 def test_an_existing_target_is_kept_without_force(source, capsys):
@@ -135,6 +154,29 @@ def test_config_shows_values_sources_and_no_secret(tmp_path, capsys, monkeypatch
     assert rows["memory_bytes"] == (1 << 30, f"file {file}")
     assert rows["listen"] == ("127.0.0.1:9000", "default")
     assert "very-secret" not in out
+
+
+def test_config_says_what_a_setting_means_in_columns(capsys):
+    code, out, _ = run(capsys, "config")
+    assert code == 0
+    lines = out.splitlines()
+    [named] = [line for line in lines if line.startswith("identity_certificates_file")]
+    assert {line.index(" default ") for line in lines} == {named.index(" default ")}
+    [chain] = [line for line in lines if line.startswith("max_chain")]
+    assert chain.endswith(
+        "Objects that may lie behind one another, all of which a restore of the last one may read; 0: none."
+    )
+
+
+def test_a_reader_that_goes_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m s4weights.cli config | true; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("141\n", "")
 
 
 @pytest.mark.parametrize(

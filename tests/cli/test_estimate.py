@@ -120,7 +120,7 @@ def test_the_table_says_what_it_is_and_the_price(files, tmp_path, capsys):
     shutil.copy(files["bf16.safetensors"], tmp_path / "model.safetensors")
     code, out, _ = run(capsys, tmp_path)
     assert code == 0
-    for text in ("model weights", "BF16", "90% range", "not recognised, 1 bodies", "nothing", "0.023 USD"):
+    for text in ("model weights", "BF16", "90% range", "not recognised, 1 body", "nothing", "0.023 USD"):
         assert text in out
     for text in ("S3 Standard, us-east-1", "An estimate from", "not a promise"):
         assert text in out

@@ -114,15 +114,40 @@ def test_refusals_to_start_are_named_without_a_traceback(serve, flags, text):
     assert "Traceback" not in log
 
 
-def test_a_port_that_is_taken_is_named(serve):
+@pytest.mark.parametrize("place", ["afile", "afile/below", "/proc/x"])
+def test_a_state_directory_that_cannot_be_is_named_with_its_setting(serve, tmp_path, place):
+    (tmp_path / "afile").write_bytes(b"")
+    process = serve("--state", str(tmp_path / place))
+    output, log = process.communicate(timeout=20)
+    assert (process.returncode, output) == (78, "")
+    assert "state_dir: expected a directory that can be made and written" in log
+    assert str(tmp_path / place) in log
+    assert "--state or S4W_STATE_DIR" in log
+
+
+def test_that_nobody_has_to_sign_is_said(serve):
+    process = serve()
+    ready(process)
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=20)
+    assert log.count("nobody has to sign") == 1
+    process = serve(S4W_ACCESS_KEY="AKIASOMEBODY", S4W_SECRET_KEY="secret")
+    ready(process)
+    process.send_signal(signal.SIGTERM)
+    assert "nobody has to sign" not in process.communicate(timeout=20)[1]
+
+
+@pytest.mark.parametrize("setting", ["listen", "health"])
+def test_a_port_that_is_taken_is_named(serve, setting):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        process = serve("--listen", address)
+        process = serve(f"--{setting}", address)
         _, log = process.communicate(timeout=20)
     assert process.returncode == 78
-    assert f"cannot listen on {address}: " in log
+    assert f"{setting}: cannot listen on {address}: " in log
+    assert f"--{setting} or S4W_{setting.upper()}" in log
 
 
 def test_systemd_is_told(serve, tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from s4weights.codec.errors import ConfigError
 from s4weights.proxy.config import MASK, Settings, from_env, is_loopback, load_settings, parse_address
+from s4weights.proxy.settings_text import meanings
 
 
 def test_each_source_goes_before_the_next(tmp_path):
@@ -90,6 +92,10 @@ def test_secrets_show_nowhere():
     assert found.settings.secret_key == "hush-hush"
     assert ("secret_key", MASK, "environment") in found.rows()
     assert "hush-hush" not in f"{found!r} {found.rows()}"
+
+
+def test_every_setting_says_what_it_means():
+    assert [name for name, text in meanings().items() if text.endswith(".")] == [one.name for one in fields(Settings)]
 
 
 def test_only_our_variables_are_read():

@@ -76,7 +76,9 @@ class DirectoryUpstream:
         except BlockingIOError:
             os.close(self._lock_fd)
             self._lock_fd = None
-            raise ConfigError(f"upstream {self._root}: another s4weights is using it") from None
+            raise ConfigError(
+                f"upstream {self._root}: another s4weights is using it, and one at a time can: end the other one first"
+            ) from None
         close_in_children(self._lock_fd)
         shutil.rmtree(self._temporary, ignore_errors=True)
         for folder in (self._temporary, self._own / "uploads", self._own / "meta"):

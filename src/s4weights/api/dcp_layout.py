@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteIt
 from s4weights.codec.errors import ConfigError, S4WeightsError
 
 from .body_pipe import saved_bytes
-from .sinks import CountedSink, Sink
+from .sinks import CountedSink, Sink, own_faults
 
 ARCHIVES: Final = ".distcp"
 SAFETENSORS: Final = ".safetensors"
@@ -65,7 +65,8 @@ class Piece:
         if self.as_archive:
             if not _is_all_of_its_storage(tensor):
                 tensor = tensor.clone()
-            torch.save(tensor, sink)  # type: ignore[arg-type]
+            with own_faults(sink) as checked:
+                torch.save(tensor, checked)  # type: ignore[arg-type]
         elif tensor.numel():
             sink.write(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
 

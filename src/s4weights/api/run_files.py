@@ -13,6 +13,7 @@ from s4weights.codec.types import Level
 
 from .body_pipe import BodyPipe
 from .body_reader import RandomFile
+from .s3 import is_proxys_refusal, open_client, proxy_refused
 from .steps import find_step, markers_first, remove_files, step_name
 from .targets import S3Uri
 
@@ -75,8 +76,15 @@ def opened(run: Path | S3Uri, level: Level, endpoint: str | None, *, make: bool 
         from .run_store import open_store
     except ModuleNotFoundError as error:
         raise ImportError(f"checkpoints of a run need {error.name}: pip install 's4weights[proxy,torch]'") from error
-    with open_store(run, level, endpoint, make=make) as store:
-        yield store
+    from s4weights.proxy.errors import S3Error
+
+    try:
+        with open_store(run, level, endpoint, make=make) as store:
+            yield store
+    except S3Error as error:
+        if isinstance(run, S3Uri) and is_proxys_refusal(str(error)):
+            raise proxy_refused(run, open_client(endpoint).meta.endpoint_url) from error
+        raise
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any, Final
 
+from s4weights.codec.errors import ConfigError
 from s4weights.codec.types import Buffer
 
 from .targets import S3Uri
@@ -21,6 +22,8 @@ _BLOCK_BYTES: Final = 8 << 20
 _KEPT_BLOCKS: Final = 6
 # The proxy's marker (proxy/objects/marker.py), as boto3 names it.
 _MARKER: Final = {"s4w": "container"}
+# The proxy's answer (proxy/handlers/attributes.py) where a client sets that marker, or writes beside the objects.
+_KEPT: Final = "is kept for s4weights itself"
 _NOT_FOUND: Final = frozenset({"404", "NoSuchKey", "NoSuchBucket"})
 
 
@@ -35,6 +38,19 @@ def open_client(endpoint: str | None = None) -> Any:
     return boto3.client("s3", endpoint_url=endpoint, config=config)
 
 
+def is_proxys_refusal(answer: str) -> bool:
+    """Whether an error's message is the proxy's own, to a client that writes what only the proxy writes."""
+    return _KEPT in answer
+
+
+def proxy_refused(uri: S3Uri, endpoint: str) -> ConfigError:
+    """What to say then."""
+    return ConfigError(
+        f"{uri}: expected a bucket's own endpoint, found an s4weights proxy at {endpoint}, which packs by itself what it is "
+        "sent: save there with torch.save, or name the bucket's own endpoint with endpoint="
+    )
+
+
 def list_names(client: Any, folder: S3Uri, start: str) -> list[str]:
     """What lies in a folder, but for folders in it, and begins so. Raises: botocore's ClientError."""
     prefix = f"{folder.key.strip('/')}/"
@@ -44,13 +60,22 @@ def list_names(client: Any, folder: S3Uri, start: str) -> list[str]:
 
 @contextmanager
 def upload(client: Any, uri: S3Uri, *, is_container: bool = True) -> Iterator[S3Upload]:
-    """An object that appears when the block ends well, and of which nothing is left when it does not."""
+    """An object that appears when the block ends well, and of which nothing is left when it does not.
+
+    Raises: ConfigError where the endpoint is a proxy of ours, which takes no containers; botocore's errors.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
     writing = S3Upload(client, uri, _MARKER if is_container else {})
     try:
         yield writing
         writing.complete()
-    except BaseException:
-        writing.abort()
+    except BaseException as error:
+        # What ended the upload is the news; where nobody answers, nobody aborts either.
+        with suppress(BotoCoreError, ClientError):
+            writing.abort()
+        if isinstance(error, ClientError) and is_proxys_refusal(str(error)):
+            raise proxy_refused(uri, client.meta.endpoint_url) from error
         raise
     finally:
         writing.close()

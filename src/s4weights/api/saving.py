@@ -36,7 +36,8 @@ def save(
     itself what torch.save sends it.
     Host memory beside obj: some frames and parts. Tensors on the GPU engine's device are encoded there; their bytes pass the
     host some chunks at a time, to be hashed. With other engines a storage on a device comes over whole.
-    Raises: ConfigError, EngineUnavailable, OSError, what torch.save raises, botocore's errors.
+    Raises: ConfigError, also where the endpoint is a proxy of ours; EngineUnavailable, OSError, what a file object raises, what
+    torch.save raises, botocore's errors.
     """
     place = parse_target(target)
     coded, used = parse_level(level), open_callers_engine(engine)

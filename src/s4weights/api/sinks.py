@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import xxhash
@@ -60,3 +61,37 @@ class CountedSink:
     def flush(self) -> None:
         """See Sink."""
         self._sink.flush()
+
+
+class FaultSink:
+    """A Sink before another one; fault: the first thing that the other one raised, after which it is given nothing more."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.fault: BaseException | None = None
+
+    def write(self, data: Buffer) -> int:
+        """See Sink."""
+        if self.fault is not None:
+            raise self.fault
+        try:
+            return self._sink.write(data)
+        except BaseException as error:
+            self.fault = error
+            raise
+
+    def flush(self) -> None:
+        """See Sink."""
+        self._sink.flush()
+
+
+@contextmanager
+def own_faults(sink: Sink) -> Iterator[FaultSink]:
+    """For torch.save, whose C++ ends an archive that a write broke off with an error of its own: a sink's own comes out."""
+    kept = FaultSink(sink)
+    try:
+        yield kept
+    except BaseException as error:
+        if kept.fault is None or kept.fault is error:
+            raise
+        raise kept.fault from None

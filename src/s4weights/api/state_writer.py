@@ -18,6 +18,7 @@ from s4weights.codec.gpu.engine import GpuEngine
 from s4weights.codec.types import Buffer
 
 from .record_holes import find_storages, save_with_holes
+from .sinks import Sink, own_faults
 
 
 class BodySink(Protocol):
@@ -52,29 +53,34 @@ class StateWriter:
         return cls(state, device if is_there else None)
 
     def write(self, sink: BodySink) -> None:
-        """The bytes of torch.save, all of them, in order. Raises: what torch.save raises; S4WeightsError."""
-        if self.device is None:
-            # Given a file object, torch.save writes each storage from where it lies, in one piece.
-            torch.save(self.state, sink)  # type: ignore[arg-type]
-            return
-        device, downloads = self.device, Downloads(self.device)
+        """The bytes of torch.save, all of them, in order. Raises: what sink raises; what torch.save raises; S4WeightsError."""
+        with own_faults(sink) as checked:
+            if self.device is None:
+                # Given a file object, torch.save writes each storage from where it lies, in one piece.
+                torch.save(self.state, checked)  # type: ignore[arg-type]
+            else:
+                self._write_from(self.device, sink, checked)
+
+    def _write_from(self, device: Device, sink: BodySink, checked: Sink) -> None:
+        """checked: writes to sink."""
+        downloads = Downloads(device)
         with ThreadPoolExecutor(1, thread_name_prefix="crc32") as checksums:
 
             def fill(storage: torch.UntypedStorage) -> int:
                 octets = _octets(storage)
                 if not device.holds(octets):
                     host: npt.NDArray[np.uint8] = octets.cpu().numpy()
-                    sink.write(host.data)
+                    checked.write(host.data)
                     return zlib.crc32(host.data)
                 sink.hold(octets)
                 crc = 0
                 for _, data in downloads.chunks(octets):
                     checksum = checksums.submit(zlib.crc32, data, crc)
-                    sink.write(data)
+                    checked.write(data)
                     crc = checksum.result()
                 return crc
 
-            save_with_holes(self.state, sink, fill)
+            save_with_holes(self.state, checked, fill)
 
 
 def _octets(storage: torch.UntypedStorage) -> torch.Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -31,9 +33,11 @@ _COMMANDS: Final = (
 # EX_NOPERM and EX_CONFIG of sysexits.h tell a supervisor that to start again changes nothing.
 _EXIT_NOT_ENTITLED: Final = 77
 _EXIT_CONFIG: Final = 78
+# As of a program that SIGPIPE ends.
+_EXIT_READER_GONE: Final = 141
 _EPILOG: Final = """\
 exit codes: 0 done; 1 failed, with the reason on stderr; 2 wrong usage; 77 `serve` may not run here;
-78 `serve` cannot use a setting
+78 `serve` cannot use a setting; 141 nobody reads the results any more
 """
 
 
@@ -52,12 +56,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     keep_freed_memory()
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError as error:
+        if not _reader_is_gone():
+            sys.stderr.write(f"s4weights {options.command}: {error}\n")
+            return 1
+        return _EXIT_READER_GONE
     except (S4WeightsError, OSError) as error:
         sys.stderr.write(f"s4weights {options.command}: {error}\n")
         return _exit_code(options.command, error)
     except KeyboardInterrupt:
         return 130
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads the results any more, as behind `| head`; nothing is written to it from then on."""
+    asked = select.poll()
+    asked.register(sys.stdout.fileno(), select.POLLOUT)
+    if not any(events & select.POLLERR for _, events in asked.poll(0)):
+        return False
+    # The interpreter flushes once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def _exit_code(command: str, error: Exception) -> int:

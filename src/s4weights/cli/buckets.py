@@ -18,6 +18,7 @@ from .extras import proxy_extra
 if TYPE_CHECKING:
     from s4weights.proxy.config import Settings
     from s4weights.proxy.objects.objects import Objects
+    from s4weights.proxy.upstream.protocol import Entry
 
 Work: TypeAlias = "Callable[[Objects, str, str], Awaitable[int]]"
 """(objects, bucket, key or prefix) -> exit code."""
@@ -54,6 +55,16 @@ def run_on_bucket(options: argparse.Namespace, work: Work, **changes: object) ->
             return await work(objects, bucket, key)
 
     return asyncio.run(run())
+
+
+async def objects_below(objects: Objects, bucket: str, prefix: str) -> AsyncIterator[Entry]:
+    """Every object there. Raises: FileNotFoundError at the end, where a prefix leads to none: most often a slip."""
+    is_empty = True
+    async for entry in objects.collector.objects(bucket, prefix):
+        is_empty = False
+        yield entry
+    if prefix and is_empty:
+        raise FileNotFoundError(f"{bucket}/{prefix}: expected objects, found nothing there")
 
 
 @asynccontextmanager

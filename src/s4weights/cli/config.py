@@ -15,7 +15,7 @@ def add_parser(commands: Any) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "config",
-        help="every setting of `serve`, its value and where it came from",
+        help="every setting of `serve`: its value, where it came from and what it means",
         description="Show every setting. Flags come before S4W_* in the environment, these before the file, then defaults.",
         epilog="examples:\n  s4weights config\n  S4W_MEMORY_BYTES=1GiB s4weights config --upstream ./buckets --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -29,13 +29,18 @@ def run(options: argparse.Namespace) -> int:
     """Print the settings; secrets masked."""
     with proxy_extra():
         from s4weights.proxy.config import load_settings
+        from s4weights.proxy.settings_text import meanings, shown
     flags = given_flags(options)
     flags.setdefault("upstream", None)
-    rows = load_settings(flags, require_upstream=False).rows()
-    for name, value, source in rows:
-        if options.json:
-            sys.stdout.write(json.dumps({"name": name, "value": value, "source": source}) + "\n")
-        else:
-            shown = ",".join(value) if isinstance(value, tuple) else value
-            sys.stdout.write(f"{name:<18} {shown!s:<32} {source}\n")
+    rows, says = load_settings(flags, require_upstream=False).rows(), meanings()
+    if options.json:
+        for name, value, source in rows:
+            about = {"name": name, "value": value, "source": source, "meaning": says[name]}
+            sys.stdout.write(json.dumps(about) + "\n")
+        return 0
+    cells = [(name, shown(value) or "-", source, says[name]) for name, value, source in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(3)]
+    for row in cells:
+        columns = [f"{text:<{width}}" for text, width in zip(row, widths, strict=False)]
+        sys.stdout.write("  ".join([*columns, row[3]]) + "\n")
     return 0

@@ -16,7 +16,7 @@ from s4weights.measure.bootstrap import CONFIDENCE
 from s4weights.measure.estimate import MIN_SAMPLE_BYTES, SAMPLE_BYTES, Estimate, Row, estimate
 from s4weights.measure.sources import open_sources
 
-from .output import natural, printable, progress_bar, size
+from .output import counted, natural, printable, progress_bar, size
 from .settings import add_engine
 
 # USD a GB and month of S3 Standard in us-east-1, the first 50 TB. S3 bills a GB as 2^30 bytes.
@@ -141,9 +141,9 @@ def _print_table(place: str, result: Estimate, price: float, *, named: bool) -> 
     whole = result.total
     least, most = whole.logical_bytes - whole.high, whole.logical_bytes - whole.low
     console.print(
-        f"\n{printable(place)}: {size(whole.logical_bytes)} in {result.bodies} bodies; probably {size(least)} to "
-        f"{size(most)} less, {_usd(least, price)} to {_usd(most, price)} USD a month at {price:g} USD "
-        f"a GB{f' ({_PRICED})' if named else ''}.",
+        f"\n{printable(place)}: {size(whole.logical_bytes)} in {counted(result.bodies, 'body', 'bodies')}; "
+        f"probably {size(least)} to {size(most)} less, {_usd(least, price)} to {_usd(most, price)} USD a month at "
+        f"{price:g} USD a GB{f' ({_PRICED})' if named else ''}.",
         soft_wrap=True,
     )
     console.print(
@@ -155,7 +155,7 @@ def _print_table(place: str, result: Estimate, price: float, *, named: bool) -> 
 
 
 def _cells(row: Row, price: float) -> list[str]:
-    label = f"{row.component}, {row.bodies} bodies" if row.bodies else row.component
+    label = f"{row.component}, {counted(row.bodies, 'body', 'bodies')}" if row.bodies else row.component
     cells = [label, row.element, size(row.logical_bytes), size(row.stored_bytes)]
     if row.pieces and not row.sampled:
         return [*cells, "not sampled", "", ""]

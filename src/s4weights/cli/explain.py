@@ -12,7 +12,7 @@ from s4weights.codec.container import BaseBody, read_bases
 from s4weights.codec.errors import FormatError, MissingBase
 
 from .buckets import add_arguments, run_on_bucket
-from .output import printable, size
+from .output import counted, printable, size
 
 if TYPE_CHECKING:
     from s4weights.proxy.objects.objects import Objects
@@ -89,7 +89,8 @@ def _print(about: dict[str, Any], chain: list[dict[str, Any]]) -> None:
     if "restore_bytes" not in about:
         write("  not a container: stored as it was sent\n")
         return
-    write(f"  {about['kind']}, written by {about['writer']}; {about['pins']} objects are pinned to it\n")
+    pinned = counted(about["pins"], "object is", "objects are")
+    write(f"  {about['kind']}, written by {about['writer']}; {pinned} pinned to it\n")
     write(
         f"  a restore reads {size(about['restore_bytes'])}, {about['restore_ratio']:.2f} times a container without bases\n"
     )

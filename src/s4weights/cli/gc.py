@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from s4weights.proxy.lineage.timing import DELAYS
 
 from .buckets import add_arguments, run_on_bucket
-from .output import natural, printable, size
+from .output import counted, natural, printable, size
 
 if TYPE_CHECKING:
     from s4weights.proxy.objects.objects import Objects
@@ -62,5 +62,7 @@ async def _sweep(objects: Objects, bucket: str, _: str, *, grace: timedelta, dry
     if as_json:
         sys.stdout.write(json.dumps({"done": done, "freed_bytes": freed_bytes, "dry_run": dry_run}) + "\n")
     else:
-        sys.stdout.write(f"{done} things{' would be' if dry_run else ''} done, {size(freed_bytes)} freed\n")
+        sys.stdout.write(
+            f"{counted(done, 'thing', 'things')}{' would be' if dry_run else ''} done, {size(freed_bytes)} freed\n"
+        )
     return 0

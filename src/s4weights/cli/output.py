@@ -32,6 +32,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """1 body, 2 bodies."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def size(number: float) -> str:
     """Bytes for people, in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -12,7 +12,7 @@ from s4weights.codec.errors import FormatError
 from s4weights.codec.types import Level
 from s4weights.proxy.errors import S3Error
 
-from .buckets import add_arguments, run_on_bucket
+from .buckets import add_arguments, objects_below, run_on_bucket
 from .output import printable, size
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 async def _repack(objects: Objects, bucket: str, prefix: str, *, dry_run: bool, as_json: bool) -> int:
     failed = 0
     # All names first: what is written again would come again in a listing under way.
-    for key in [entry.key async for entry in objects.collector.objects(bucket, prefix)]:
+    for key in [entry.key async for entry in objects_below(objects, bucket, prefix)]:
         row: dict[str, Any] = {"key": key}
         try:
             found = await objects.resolve(bucket, key)

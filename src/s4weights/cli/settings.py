@@ -8,7 +8,7 @@ from typing import Any, Final
 from s4weights.codec.engines import ENGINES
 
 # Flag, setting, what stands for its value in --help, and what it says.
-_FLAGS: Final = (
+FLAGS: Final = (
     ("--upstream", "upstream", "WHERE", "DIR, s3://REGION or https://ENDPOINT: where the buckets are"),
     ("--listen", "listen", "HOST:PORT", "where S3 is spoken (127.0.0.1:9000)"),
     ("--health", "health", "HOST:PORT", "where /healthz, /readyz, /metrics and /status answer (127.0.0.1:8080)"),
@@ -29,7 +29,7 @@ _FLAGS: Final = (
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add a flag a setting."""
-    for flag, name, metavar, text in _FLAGS:
+    for flag, name, metavar, text in FLAGS:
         parser.add_argument(flag, dest=name, metavar=metavar, help=text)
 
 
@@ -42,4 +42,4 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 def given_flags(options: argparse.Namespace) -> dict[str, Any]:
     """Those that were given."""
-    return {name: value for _, name, _, _ in _FLAGS if (value := getattr(options, name)) is not None}
+    return {name: value for _, name, _, _ in FLAGS if (value := getattr(options, name)) is not None}

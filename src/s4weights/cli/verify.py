@@ -12,8 +12,8 @@ from s4weights.codec.container import read_bases
 from s4weights.codec.errors import FormatError
 from s4weights.proxy.errors import S3Error
 
-from .buckets import add_arguments, run_on_bucket
-from .output import printable, size
+from .buckets import add_arguments, objects_below, run_on_bucket
+from .output import counted, printable, size
 
 if TYPE_CHECKING:
     from s4weights.proxy.objects.objects import Objects
@@ -26,7 +26,8 @@ def add_parser(commands: Any) -> None:
         "verify",
         help="find damage in a bucket before a restore does",
         description="Look at every container: its index, and that each of its bases, and theirs, is there. With --deep decode "
-        "every byte and compare all hashes. Exit code 1 where anything is damaged; it is named, and the rest is looked at.",
+        "every byte and compare all hashes. Exit code 1 where anything is damaged (it is named, the rest is looked at), and "
+        "where nothing lies under PREFIX.",
         epilog="examples:\n  s4weights verify bucket --upstream s3://us-east-1\n  s4weights verify bucket/run/ --deep --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _verify(objects: Objects, bucket: str, prefix: str, *, deep: bool, as_json: bool) -> int:
     containers = damaged = body_bytes = 0
-    async for entry in objects.collector.objects(bucket, prefix):
+    async for entry in objects_below(objects, bucket, prefix):
         try:
             found = await objects.resolve(bucket, entry.key)
             if not found.is_container:
@@ -62,7 +63,9 @@ async def _verify(objects: Objects, bucket: str, prefix: str, *, deep: bool, as_
         sys.stdout.write(json.dumps({"containers": containers, "damaged": damaged, "bytes": body_bytes}) + "\n")
     else:
         how = "every byte decoded and compared" if deep else "index and bases looked at"
-        sys.stdout.write(f"{containers} containers ({size(body_bytes)}), {damaged} damaged; {how}\n")
+        sys.stdout.write(
+            f"{counted(containers, 'container', 'containers')} ({size(body_bytes)}), {damaged} damaged; {how}\n"
+        )
     return 1 if damaged else 0
 
 
