@@ -23,43 +23,36 @@ from .names import (
 from .protocol import collect, pins_by_others, supersede
 
 
-def sweep_pin(pin: str, *, dry_run: bool = False) -> Steps[bool]:
-    """Remove a pin whose dependent does not need the base (any more). Returns whether it was one."""
+def sweep_pin(pin: str) -> Steps[None]:
+    """Remove a pin whose dependent does not need the base (any more). Raises: FormatError."""
     text = yield Read(pin)
     if text is None:
-        return False
+        return
     dependent = read_pin(text)
     content = content_of(pin)
     found = yield Look(dependent)
     if found is not None and (not found.is_known or any(need.content == content for need in found.needs)):
-        return False
-    if not dry_run:
-        yield Remove(pin)
-    return True
+        return
+    yield Remove(pin)
 
 
-def sweep_tomb(tomb: str, *, dry_run: bool = False) -> Steps[bool]:
+def sweep_tomb(tomb: str) -> Steps[None]:
     """Remove the tombstone of a removal that never ended."""
-    if not dry_run:
-        yield Remove(tomb)
-    return True
+    yield Remove(tomb)
 
 
-def sweep_hidden(content: Content, *, dry_run: bool = False) -> Steps[bool]:
-    """Remove the hidden copies of a body that nothing is pinned to but one another. Returns whether there were any.
+def sweep_hidden(content: Content) -> Steps[None]:
+    """Remove the hidden copies of a body that nothing is pinned to but one another.
 
     Of one that is pinned, the shallowest copy is enough.
     """
     hidden = yield ListUnder(hidden_of(content))
     if not hidden:
-        return False
+        return
     if (yield from pins_by_others(content, hidden)):
-        if not dry_run:
-            yield from supersede(content)
-        return False
-    if not dry_run:
+        yield from supersede(content)
+    else:
         yield from collect(content)
-    return True
 
 
 def missing_pins(dependent: str, needs: Sequence[Need]) -> Steps[list[Need]]:
