@@ -58,9 +58,9 @@ def pin_key(content: Content, dependent: str, nonce: str) -> str:
     return f"{pins_of(content)}{nonce}.{_hashed(dependent)}"
 
 
-def pin_text(dependent: str, *, is_visible: bool = False) -> bytes:
-    """What a pin holds: whose it is. is_visible: the write that it was made for has become visible."""
-    return json.dumps({"dependent": dependent, **({"visible": True} if is_visible else {})}).encode()
+def pin_text(dependent: str) -> bytes:
+    """What a pin holds: whose it is."""
+    return json.dumps({"dependent": dependent}).encode()
 
 
 def read_pin(text: bytes) -> str:
@@ -72,14 +72,6 @@ def read_pin(text: bytes) -> str:
     if not isinstance(dependent, str):
         raise FormatError(f"pin: expected a dependent, found {text[:80]!r}")
     return dependent
-
-
-def is_of_visible(text: bytes) -> bool:
-    """Whether a pin's write has become visible, as far as the pin says."""
-    try:
-        return json.loads(text)["visible"] is True
-    except (ValueError, KeyError, TypeError):
-        return False
 
 
 def is_pin_of(pin: str, dependent: str) -> bool:

@@ -15,13 +15,12 @@ from collections.abc import Iterable, Sequence
 
 from s4weights.proxy.errors import S3Error, UpstreamError
 
-from .calls import Commit, CopyAside, ListUnder, Look, Need, NewObject, Occupant, Put, Read, Remove, Steps
+from .calls import Commit, CopyAside, ListUnder, Look, Need, NewObject, Occupant, Put, Remove, Steps
 from .names import (
     Content,
     hidden_depth,
     hidden_key,
     hidden_of,
-    is_of_visible,
     is_pin_of,
     new_nonce,
     pin_key,
@@ -55,12 +54,11 @@ def claim(need: Need, dependent: str) -> Steps[bool]:
     return False
 
 
-def unclaim(needs: Iterable[Need], dependent: str, others: Iterable[str] = ()) -> Steps[None]:
-    """The object was not written, or is gone: its pins go, and copies that were kept for it alone. others: more of its pins."""
+def unclaim(needs: Iterable[Need], dependent: str) -> Steps[None]:
+    """The object was not written, or is gone: its pins go, and copies that were kept for it alone."""
     needs = list(needs)
     for need in needs:
         yield Remove(pin_key(need.content, dependent, need.nonce))
-    yield from removed(others)
     for need in needs:
         yield from collect(need.content)
 
@@ -94,7 +92,6 @@ def replace(
     for _ in range(attempts):
         old: Occupant | None = yield Look(key, version)
         tomb = yield from _stand_aside(key, version, old, new)
-        others = (yield from _visible_pins(key, old.needs)) if old is not None and version is None else []
         try:
             done = yield Commit(key, old.etag if old is not None else None, new)
         except S3Error as error:
@@ -106,7 +103,7 @@ def replace(
         if done:
             if old is not None and old.version is None:
                 kept = {need.nonce for need in new.needs} if new is not None else set()
-                yield from _left_to_gc(unclaim([need for need in old.needs if need.nonce not in kept], key, others))
+                yield from _left_to_gc(unclaim([need for need in old.needs if need.nonce not in kept], key))
             return old
     raise Contended(key)
 
@@ -140,32 +137,6 @@ def copy_needs(
             yield from unclaim(needs, target)
             return None
     return needs
-
-
-def tell_visible(needs: Sequence[Need], dependent: str) -> Steps[None]:
-    """The copy that these were pinned for is visible: by this who replaces it finds its pins; its index names its source's.
-
-    Not where the bucket keeps versions: there the copy outlives what takes its place.
-    """
-    for need in needs:
-        pin = pin_key(need.content, dependent, need.nonce)
-        if (yield Read(pin)) is not None:
-            yield Put(pin, pin_text(dependent, is_visible=True))
-
-
-def _visible_pins(key: str, needs: Sequence[Need]) -> Steps[list[str]]:
-    """The pins for writes of a key that became visible before this. Seen before a commit at the key: their writes go by it."""
-    found: list[str] = []
-    try:
-        for need in needs:
-            for pin in (yield ListUnder(pins_of(need.content))):
-                if is_pin_of(pin, key) and pin != pin_key(need.content, key, need.nonce):
-                    text = yield Read(pin)
-                    if text is not None and is_of_visible(text):
-                        found.append(pin)
-    except (S3Error, UpstreamError) as error:
-        _log.info("left to gc: %s", error)
-    return found
 
 
 def collect(content: Content) -> Steps[None]:

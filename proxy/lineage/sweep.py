@@ -23,36 +23,43 @@ from .names import (
 from .protocol import collect, pins_by_others, supersede
 
 
-def sweep_pin(pin: str) -> Steps[None]:
-    """Remove a pin whose dependent does not need the base (any more). Raises: FormatError."""
+def sweep_pin(pin: str, *, dry_run: bool = False) -> Steps[bool]:
+    """Remove a pin whose dependent does not need the base (any more). Returns whether it was one."""
     text = yield Read(pin)
     if text is None:
-        return
+        return False
     dependent = read_pin(text)
     content = content_of(pin)
     found = yield Look(dependent)
     if found is not None and (not found.is_known or any(need.content == content for need in found.needs)):
-        return
-    yield Remove(pin)
+        return False
+    if not dry_run:
+        yield Remove(pin)
+    return True
 
 
-def sweep_tomb(tomb: str) -> Steps[None]:
+def sweep_tomb(tomb: str, *, dry_run: bool = False) -> Steps[bool]:
     """Remove the tombstone of a removal that never ended."""
-    yield Remove(tomb)
+    if not dry_run:
+        yield Remove(tomb)
+    return True
 
 
-def sweep_hidden(content: Content) -> Steps[None]:
-    """Remove the hidden copies of a body that nothing is pinned to but one another.
+def sweep_hidden(content: Content, *, dry_run: bool = False) -> Steps[bool]:
+    """Remove the hidden copies of a body that nothing is pinned to but one another. Returns whether there were any.
 
     Of one that is pinned, the shallowest copy is enough.
     """
     hidden = yield ListUnder(hidden_of(content))
     if not hidden:
-        return
+        return False
     if (yield from pins_by_others(content, hidden)):
-        yield from supersede(content)
-    else:
+        if not dry_run:
+            yield from supersede(content)
+        return False
+    if not dry_run:
         yield from collect(content)
+    return True
 
 
 def missing_pins(dependent: str, needs: Sequence[Need]) -> Steps[list[Need]]:

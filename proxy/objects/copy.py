@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Final
-
 from s4weights.codec.container import read_bases
-from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.errors import S3Error
 from s4weights.proxy.lineage.calls import Need, NewObject, Occupant
-from s4weights.proxy.lineage.protocol import copy_needs, is_refusal, tell_visible, unclaim
+from s4weights.proxy.lineage.protocol import copy_needs, is_refusal, unclaim
 from s4weights.proxy.upstream.carried import copied_tags, inherited
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
@@ -20,9 +17,6 @@ from .put import put_object
 from .read import read_object
 from .store import Store
 from .types import LogicalObject
-
-_log = logging.getLogger(__name__)
-_VERSION: Final = "x-amz-version-id"
 
 
 async def copy_object(
@@ -64,17 +58,11 @@ async def copy_object(
         return await guard.replace(target, NO_CONTAINER, conditions, copy)
     needs = await _pinned(guard, source, there, target)
     try:
-        stored = await guard.replace(target, NewObject(there.content, there.depth, needs), conditions, copy)
+        return await guard.replace(target, NewObject(there.content, there.depth, needs), conditions, copy)
     except S3Error as error:
         if is_refusal(error):
             await guard.run(target[0], unclaim(needs, target[1]))
         raise
-    if not any(_VERSION in headers for headers in (source.stored.headers, stored.headers)):
-        try:
-            await guard.run(target[0], tell_visible(needs, target[1]))
-        except (S3Error, UpstreamError) as error:
-            _log.info("left to gc: the pins of %s/%s: %s", *target, error)
-    return stored
 
 
 def depends_on_others(source: LogicalObject) -> bool:

@@ -18,7 +18,6 @@ from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.lineage.calls import ListUnder, Occupant, Read, Steps
 from s4weights.proxy.lineage.names import Content, hidden_of, is_hidden, pins_of, read_pin
 from s4weights.proxy.lineage.perform import list_keys
-from s4weights.proxy.lineage.steps import is_pointer
 from s4weights.proxy.upstream.carried import inherited
 from s4weights.proxy.upstream.protocol import Conditions, encryption
 
@@ -93,10 +92,8 @@ class Rebaser:
 
     def _gone(self, bucket: str, key: str, old: Occupant) -> None:
         self._store.lineage.predecessors.removed(bucket, key)
-        # Of several dependents of a base one is gone: the others may be few enough now to do without it.
-        for content in {need.content: None for need in old.needs} | {old.content: None}:
-            if content is not None:
-                self._waiting.put_nowait((bucket, content))
+        if old.content is not None:
+            self._waiting.put_nowait((bucket, old.content))
 
     async def _work(self) -> None:
         while True:
@@ -104,12 +101,7 @@ class Rebaser:
             try:
                 for key in await self._worth_it(bucket, content):
                     await self._store.writes.wait_unused()
-                    try:
-                        await self.rebase(bucket, key)
-                    except S3Error as error:
-                        _log.info(
-                            "%s/%s keeps its base: %s", bucket, key, error
-                        )  # others may do without it all the same
+                    await self.rebase(bucket, key)
             except (S3Error, UpstreamError, FormatError, OSError) as error:
                 _log.info("dependents of a base in %s keep it: %s", bucket, error)
             except Exception:
@@ -128,16 +120,10 @@ class Rebaser:
             return []
         kept_bytes = sum([(await self._store.upstream.head(bucket, key)).size for key in hidden])
         more_bytes = 0
-        bodies: set[tuple[str, bytes]] = set()
         for key in dependents:
             found = await self._resolver.resolve(bucket, key)
             if found.tail is not None and found.tail.index is not None:
-                body = key.rpartition("/")[0], found.tail.trailer.digest
-                # The best of a folder, of which another file is an exact copy, needs nothing beside that one.
-                as_copy = is_pointer(key) and body in bodies
-                plain = 0 if as_copy else plain_bytes(found.tail.index.about, found.stored.size)
-                more_bytes += plain - found.stored.size
-                bodies.add(body)
+                more_bytes += plain_bytes(found.tail.index.about, found.stored.size) - found.stored.size
         return dependents if more_bytes < kept_bytes else []
 
     async def _would_lose(self, found: LogicalObject) -> bool:
@@ -185,5 +171,4 @@ def _dependents(content: Content) -> Steps[list[str]]:
         text = yield Read(pin)
         if text is not None:
             keys.add(read_pin(text))
-    # A copy of another one, as the best is, may be stored against that once it stands alone.
-    return sorted(keys, key=lambda key: (is_pointer(key), key))
+    return sorted(keys)

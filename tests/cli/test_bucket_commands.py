@@ -159,35 +159,6 @@ def test_gc_takes_away_what_a_dead_process_left_and_nothing_else(
     assert main(["verify", BUCKET, "--deep"]) == 0
 
 
-def test_a_dry_run_tells_what_gc_would_do(buckets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pin that goes lets a hidden base go, and that one the one behind it; a pin that is missing keeps one."""
-
-    async def leave() -> None:
-        async with _objects(buckets, tmp_path, rebase=False) as objects:
-            run = Run(1)
-            for key in ("other/step-1.safetensors", "other/step-2.safetensors", "other/step-3.safetensors"):
-                data = run.step()
-                await objects.put(BUCKET, key, body(data), len(data), {})
-            for key in ("other/step-1.safetensors", "other/step-2.safetensors", KEYS[0]):
-                await objects.delete(BUCKET, key)
-
-    asyncio.run(leave())
-    (buckets / BUCKET / "other/step-3.safetensors").unlink()
-    (buckets / BUCKET / KEYS[1]).rename(buckets / BUCKET / "moved.safetensors")
-    assert main(["gc", BUCKET, "--dry-run", "--grace-days", "0", "--json"]) == 0
-    would_be = rows(capsys)
-    assert main(["gc", BUCKET, "--grace-days", "0", "--json"]) == 0
-    done = rows(capsys)
-    assert would_be[:-1] == done[:-1]
-    assert would_be[-1] == {**done[-1], "dry_run": True}
-    deeds = sorted(row["deed"] for row in done[:-1])
-    assert deeds == ["hidden base removed"] * 2 + ["pin added"] + ["pin removed"] * 3
-    assert done[-1]["freed_bytes"] > 1 << 20
-    assert main(["gc", BUCKET, "--grace-days", "0", "--json"]) == 0
-    assert rows(capsys)[-1]["done"] == 0
-    assert main(["verify", BUCKET, "--deep"]) == 0
-
-
 def test_repack_makes_an_object_stand_alone(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["repack", f"{BUCKET}/run/", "--dry-run"]) == 0
     assert main(["repack", f"{BUCKET}/run/", "--level", "small", "--json"]) == 0

@@ -18,7 +18,7 @@ from s4weights.proxy.lineage.names import (
     pin_key,
     pin_text,
 )
-from s4weights.proxy.lineage.protocol import claim, collect, copy_needs, replace, tell_visible, unclaim
+from s4weights.proxy.lineage.protocol import claim, collect, copy_needs, replace, unclaim
 from s4weights.proxy.lineage.sweep import missing_pins, pin_again, sweep_hidden, sweep_pin, sweep_tomb
 
 from .model import Explorer, Stored, content, lost, run
@@ -52,17 +52,7 @@ def copy(source: str, target: str) -> Steps:
     if now is None or now.etag != found.etag:
         yield from unclaim(needs, target)
         return
-    copying = replace(target, NewObject(found.content, found.depth, needs), attempts=3)
-    answer: Any = None
-    try:
-        while True:
-            call = copying.send(answer)
-            if isinstance(call, Commit):
-                # The bytes of the source: its index names its own pins.
-                call = Commit(call.key, call.seen, NewObject(found.content, found.depth, found.needs))
-            answer = yield call
-    except StopIteration:
-        yield from tell_visible(needs, target)
+    yield from replace(target, NewObject(found.content, found.depth, needs), attempts=3)
 
 
 def need(base: str, key: str, nonce: str, depth: int = 0) -> Need:
@@ -139,20 +129,6 @@ def test_a_dependent_is_copied_while_it_and_its_base_go() -> None:
     Explorer(start, [lambda: copy("b", "c"), lambda: delete("b"), lambda: delete("a")], 1).explore(lost)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rewritten", [False, True], ids=["removed", "written again"])
-def test_copies_come_and_go_at_one_key_while_the_base_goes(rewritten: bool) -> None:
-    """A removal takes away the pins of the copy that was there, never those of the one that is made meanwhile."""
-    start = {}
-    pinned(start, "b", "new", need("old", "a", "p"))
-    start["c"] = start["b"]
-    start[pin_key(OLD, "c", "q")] = Stored("pin", None, pin_text("c", is_visible=True))
-    start[f"{ALL_HIDDEN}{OLD}/0.h"] = plain("old")
-    ending = (lambda: replace("c", NewObject(NEW), attempts=3)) if rewritten else (lambda: delete("c"))
-    Explorer(start, [lambda: copy("b", "c"), ending, lambda: delete("b")], 0).explore(lost)
-    Explorer(start, [lambda: copy("b", "c"), ending], 1).explore(lost)
-
-
 def test_a_dependent_becomes_plain_while_its_base_goes_and_another_takes_it_as_base() -> None:
     start = {"a": plain("old")}
     pinned(start, "b", "new", need("old", "a", "p"))
@@ -201,23 +177,6 @@ def test_without_a_death_nothing_of_ours_stays_behind() -> None:
 
     def all_of_them() -> Steps:
         for key in ("a", "b", "c"):
-            yield from delete(key)
-
-    explorer = Explorer(start, [all_of_them], 0)
-    explorer.explore(lost)
-    assert explorer.ends == {frozenset()}
-
-
-def test_without_a_death_copies_leave_nothing_behind() -> None:
-    start = {"a": plain("old")}
-    pinned(start, "b", "new", need("old", "a", "p"))
-
-    def all_of_them() -> Steps:
-        yield from copy("b", "c")
-        yield from copy("c", "d")
-        yield from copy("b", "d")
-        yield from replace("c", NewObject(NEW), attempts=3)
-        for key in ("a", "b", "d", "c"):
             yield from delete(key)
 
     explorer = Explorer(start, [all_of_them], 0)

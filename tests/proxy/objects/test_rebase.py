@@ -15,7 +15,7 @@ from s4weights.proxy.objects.objects import Objects
 from s4weights.proxy.upstream.directory import DirectoryUpstream
 
 from .conftest import BUCKET, body, read_all
-from .test_deltas import ELEMENTS, KEYS, Run, bases, file_of, put, put_two, rounded, stored_bytes, under
+from .test_deltas import ELEMENTS, KEYS, Run, bases, file_of, put, rounded, stored_bytes, under
 
 
 async def test_a_run_that_keeps_its_last_two_takes_less_than_two_plain_containers(objects: Objects) -> None:
@@ -168,62 +168,3 @@ async def test_one_that_is_given_up_while_it_waits_for_memory_leaves_nothing_beh
     assert objects.store.writes.used_bytes == 0
     assert await objects.rebaser.rebase(BUCKET, KEYS[2])
     await objects.close()
-
-
-async def test_a_copy_of_a_dependent_does_not_keep_the_base_once_it_is_written_again(objects: Objects) -> None:
-    """Its index names the pins of its source; its own go all the same."""
-    data = await put_two(objects)
-    for number in range(2):  # the second one takes the place of the first
-        found = await objects.resolve(BUCKET, KEYS[1])
-        await objects.copy(found, BUCKET, "run/best.pt", {}, replace=bool(number))
-    assert len(await under(objects, ALL_PINS)) == 2
-    await objects.delete(BUCKET, KEYS[0])
-    await objects.rebaser.idle()
-    for key in (KEYS[1], "run/best.pt"):
-        await objects.rebaser.rebase(BUCKET, key)
-        assert await read_all(objects, key) == data
-        assert KEYS[0] not in await bases(objects, key)
-    assert await under(objects, ALL_HIDDEN) == []
-    await objects.delete(BUCKET, KEYS[1])
-    assert await read_all(objects, "run/best.pt") == data
-    await objects.delete(BUCKET, "run/best.pt")
-    assert await under(objects, HIDDEN) == []
-
-
-async def test_the_last_copy_that_goes_takes_the_base_with_it(upstream: DirectoryUpstream, settings: Settings) -> None:
-    objects = Objects(upstream, replace(settings, rebase=False), Metrics())
-    await objects.start()
-    data = await put_two(objects)
-    await objects.copy(await objects.resolve(BUCKET, KEYS[1]), BUCKET, "best", {}, replace=False)
-    for key in KEYS[:2]:
-        await objects.delete(BUCKET, key)
-    assert len(await under(objects, ALL_HIDDEN)) == 1
-    assert await read_all(objects, "best") == data
-    await objects.delete(BUCKET, "best")
-    assert await under(objects, HIDDEN) == []
-    await objects.close()
-
-
-async def test_dependents_that_were_too_many_do_without_the_base_once_they_are_fewer(objects: Objects) -> None:
-    data = await put_two(objects)
-    copies = [f"kept/{number}" for number in range(6)]
-    for key in copies:
-        await objects.copy(await objects.resolve(BUCKET, KEYS[1]), BUCKET, key, {}, replace=False)
-    await objects.delete(BUCKET, KEYS[0])
-    assert len(await under(objects, ALL_HIDDEN)) == 1
-    for key in (KEYS[1], *copies[1:]):
-        await objects.delete(BUCKET, key)
-    assert await under(objects, HIDDEN) == []
-    assert await read_all(objects, copies[0]) == data
-
-
-async def test_a_step_and_the_best_that_was_copied_from_it_take_the_bytes_of_one(objects: Objects) -> None:
-    data = await put_two(objects)
-    await objects.copy(await objects.resolve(BUCKET, KEYS[1]), BUCKET, "run/checkpoint-20/best", {}, replace=False)
-    assert await bases(objects, "run/checkpoint-20/best") == [KEYS[0]]
-    await objects.delete(BUCKET, KEYS[0])
-    assert await under(objects, ALL_HIDDEN) == []
-    sizes = [await stored_bytes(objects, key) for key in (KEYS[1], "run/checkpoint-20/best")]
-    assert sizes[1] < 0.1 * sizes[0]
-    for key in (KEYS[1], "run/checkpoint-20/best"):
-        assert await read_all(objects, key) == data
