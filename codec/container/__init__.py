@@ -2,7 +2,7 @@
 
 from .bases import REPLACEABLE, BaseBody, depth_on, read_bases
 from .frame_header import FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, is_index_next
-from .header import HEADER_BYTES, MAGIC, VERSION, check_header, make_header
+from .header import HEADER_BYTES, MAGIC, VERSION, check_header, make_header, starts_container
 from .index import INDEX_HEADER_BYTES, FrameSpan, Index, make_index, parse_index
 from .reference import REFERENCE_BYTES, pack_reference, parse_reference
 from .trailer import TRAILER_BYTES, LogicalETag, Trailer, looks_like_trailer
@@ -33,4 +33,5 @@ __all__ = [
     "parse_index",
     "parse_reference",
     "read_bases",
+    "starts_container",
 ]

@@ -6,7 +6,7 @@ import struct
 from typing import Final
 
 from .._native import crc32c
-from ..errors import BadMagic, ChecksumMismatch, Truncated, UnsupportedVersion
+from ..errors import BadMagic, ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
 from ..types import CONTAINER_MAGIC, Buffer
 
 MAGIC: Final = CONTAINER_MAGIC
@@ -39,3 +39,14 @@ def check_header(data: Buffer) -> None:
         raise UnsupportedVersion(
             f"container header: expected version {VERSION}, flags 0, found {version}, flags {flags:#x}"
         )
+
+
+def starts_container(data: Buffer) -> bool:
+    """Whether data begins as a container does, of this version or of one that this reader does not know."""
+    try:
+        check_header(data)
+    except UnsupportedVersion:
+        return True
+    except FormatError:
+        return False
+    return True

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from s4weights.codec.bases import BasePlanner, BaseTable
@@ -22,7 +21,6 @@ from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.lineage.names import new_nonce
 from s4weights.proxy.lineage.protocol import unclaim
 from s4weights.proxy.lineage.timing import DELAYS
-from s4weights.proxy.threads import in_thread
 
 from .bases import Bases, StoredContainer
 from .codec_pool import CodecPool
@@ -116,7 +114,7 @@ class BasedBody:
         async with self._keeping:
             pieces, self._unkept, self._unkept_bytes = self._unkept, [], 0
             if pieces:
-                await in_thread(partial(cached.write, pieces))
+                await asyncio.to_thread(cached.write, pieces)
 
     def needs(self, digest: bytes, size: int) -> NewObject:
         """What the object is, once its body has ended. Raises: S3Error where its pins may be too old by now."""
@@ -141,10 +139,10 @@ class BasedBody:
         if self._cached is not None:
             new = self._new
             if new is None or new.content is None:
-                await in_thread(self._cached.drop)
+                await asyncio.to_thread(self._cached.drop)
             else:
                 await self._write_kept(self._cached)
-                await in_thread(partial(self._cached.keep, new.content, new.depth))
+                await asyncio.to_thread(self._cached.keep, new.content, new.depth)
         if not self.uses_base:
             await self._unclaim()
 
@@ -155,7 +153,7 @@ class BasedBody:
         self._is_done = True
         self._unkept.clear()
         if self._cached is not None:
-            await in_thread(self._cached.drop)
+            await asyncio.to_thread(self._cached.drop)
         if not self.may_be_visible:
             await self._unclaim()
 
@@ -184,7 +182,7 @@ class BasedBody:
 
         async def fetch(first: int, length: int) -> bytes:
             await self._write_kept(cached)
-            data = await in_thread(partial(cached.read, first, length))
+            data = await asyncio.to_thread(cached.read, first, length)
             if data is None:
                 raise FormatError("container: its first bytes are not kept")
             return data

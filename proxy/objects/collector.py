@@ -55,10 +55,12 @@ class Collector:
             if await self._hidden(bucket, entry.key, dry_run=dry_run):
                 yield Found("hidden base removed", entry.key, entry.size)
 
-    async def objects(self, bucket: str, prefix: str = "") -> AsyncIterator[Entry]:
-        """What clients see that may be a container."""
+    async def objects(
+        self, bucket: str, prefix: str = "", *, at_least_bytes: int = MIN_CONTAINER_BYTES
+    ) -> AsyncIterator[Entry]:
+        """What clients see that may be a container, or (from HEADER_BYTES on) the rest of one."""
         async for entry in list_entries(self._upstream, bucket, prefix):
-            if not is_hidden(entry.key) and entry.size >= MIN_CONTAINER_BYTES:
+            if not is_hidden(entry.key) and entry.size >= at_least_bytes:
                 yield entry
 
     async def clear_hidden(self, bucket: str) -> None:
@@ -84,7 +86,8 @@ class Collector:
         if "x-amz-version-id" in info.headers:
             return None  # a version of the dependent that is not shown may need the base as well
         try:
-            done = await self._guard.run(bucket, sweep_pin(entry.key, dry_run=dry_run))
+            # A container that lost its end may yet get it back: then it needs what it needed.
+            done = await self._guard.run(bucket, sweep_pin(entry.key, dry_run=dry_run), surely=True)
         except FormatError:
             return Found("unreadable", entry.key)  # not ours to remove
         return Found("pin removed", entry.key, entry.size) if done else None

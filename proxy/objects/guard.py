@@ -40,15 +40,20 @@ class Guard:
         self._conditional = True
         self.on_gone: Gone | None = None
 
-    async def run(self, bucket: str, steps: Steps[_T]) -> _T:
-        """Steps that commit nothing."""
-        return await self._performer(bucket).run(steps)
+    async def run(self, bucket: str, steps: Steps[_T], *, surely: bool = False) -> _T:
+        """Steps that commit nothing. surely: as for look."""
+        return await self._performer(bucket, surely=surely).run(steps)
 
-    async def look(self, bucket: str, key: str, version: str | None = None) -> Occupant | None:
-        """What lies there. Raises: S3Error NoSuchBucket, ServiceUnavailable; UpstreamError."""
+    async def look(self, bucket: str, key: str, version: str | None = None, *, surely: bool = False) -> Occupant | None:
+        """What lies there. surely: what may be a container that was cut off is looked at where it begins, by one call more.
+
+        Raises: S3Error NoSuchBucket, ServiceUnavailable; UpstreamError.
+        """
         for _ in range(_LOOKS):
             try:
                 found = await self.resolver.resolve_briefly(bucket, key, version_id=version)
+                if surely:
+                    await self.resolver.look_at_start(found)
                 return occupant_of(await self.resolver.with_index(found), by_version=version is not None)
             except S3Error as error:
                 if error.code in _ABSENT:
@@ -178,8 +183,8 @@ class Guard:
             raise
         return True
 
-    def _performer(self, bucket: str) -> Performer:
-        return Performer(self.upstream, bucket, lambda key, version: self.look(bucket, key, version))
+    def _performer(self, bucket: str, *, surely: bool = False) -> Performer:
+        return Performer(self.upstream, bucket, lambda key, version: self.look(bucket, key, version, surely=surely))
 
     def _usable(self, conditions: Conditions | None) -> Conditions | None:
         return conditions if self._conditional else None

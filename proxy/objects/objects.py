@@ -112,6 +112,10 @@ class Objects:
         """Find an object. Raises: S3Error NoSuchKey, NoSuchBucket, ..."""
         return await self._resolver.resolve(bucket, key, version_id=version_id)
 
+    async def resolve_surely(self, bucket: str, key: str) -> LogicalObject:
+        """As `resolve`, where one call more may show that it is a container that was cut off."""
+        return await self._resolver.resolve_surely(bucket, key)
+
     async def logical_entries(self, bucket: str, entries: Sequence[Entry]) -> list[Entry]:
         """Rows of a listing with logical sizes and ETags."""
         return await self._listing.logical_entries(bucket, entries)

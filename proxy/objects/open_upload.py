@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from s4weights.proxy.errors import S3Error, UpstreamError
-from s4weights.proxy.threads import in_thread
 from s4weights.proxy.upstream.protocol import Headers, Stored, Upstream
 
 from .journal import AskedUpload, Journal, OpenUpload
@@ -19,7 +18,7 @@ _COMPLETE_PAUSE_S = 0.5
 
 async def begin_upload(upstream: Upstream, journal: Journal, bucket: str, key: str, headers: Headers) -> OpenUpload:
     """Begin an upload upstream and record it; one that cannot be recorded is aborted at once."""
-    asked = await in_thread(lambda: journal.ask(bucket, key), undo=journal.remove)
+    asked = await asyncio.to_thread(journal.ask, bucket, key)
     doubts: list[None] = []
     try:
         upload_id = await upstream.create_upload(bucket, key, headers, on_repeat=lambda: doubts.append(None))
@@ -30,7 +29,7 @@ async def begin_upload(upstream: Upstream, journal: Journal, bucket: str, key: s
         _end_question(journal, asked, in_doubt=True)
         raise
     try:
-        upload = await in_thread(lambda: journal.add(bucket, key, upload_id), undo=journal.let_go)
+        upload = await asyncio.to_thread(journal.add, bucket, key, upload_id)
     except BaseException:
         try:
             await upstream.abort_upload(bucket, key, upload_id)

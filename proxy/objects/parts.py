@@ -7,15 +7,12 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
-from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
 from s4weights.codec.types import Buffer
 from s4weights.proxy.checksums.algorithms import encode, new_hasher
 from s4weights.proxy.limits import GATHERED_BYTES, GATHERED_WHERE_HELD_BYTES, MAX_MEMORY_PART_BYTES, MIB
-from s4weights.proxy.threads import in_thread
 
 from .store import Store, VerifiedBody
 
@@ -65,19 +62,14 @@ class PartBody:
             for chunk in self._chunks:
                 yield chunk
             return
-        path = self._path
-        with await in_thread(lambda: path.open("rb", buffering=0), undo=_close) as file:
-            while chunk := await in_thread(lambda: file.read(MIB)):
+        with await asyncio.to_thread(self._path.open, "rb", buffering=0) as file:
+            while chunk := await asyncio.to_thread(file.read, MIB):
                 yield chunk
 
     async def _spill(self, body: AsyncIterator[bytes], path: Path) -> None:
-        with await in_thread(lambda: path.open("xb", buffering=0), undo=_close) as file:
+        with await asyncio.to_thread(path.open, "xb", buffering=0) as file:
             async for chunk in body:
-                await in_thread(partial(_write_all, file, chunk))
-
-
-def _close(file: BinaryIO | FileIO) -> None:
-    file.close()
+                await asyncio.to_thread(_write_all, file, chunk)
 
 
 def _write_all(file: BinaryIO, chunk: Buffer) -> None:

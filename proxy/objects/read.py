@@ -11,12 +11,13 @@ from typing import Final
 
 import xxhash
 
-from s4weights.codec.container import Trailer
+from s4weights.codec.container import HEADER_BYTES, Trailer
 from s4weights.codec.errors import ChecksumMismatch
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import MIB, READ_RUN_BYTES, READ_WINDOW_BYTES
 
 from .codec_pool import CodecPool
+from .cut_off import checked_start, may_be_cut_off
 from .fetch import stream
 from .frame_runs import frame_runs
 from .occupants import kept_version
@@ -40,10 +41,17 @@ async def read_object(store: Store, found: LogicalObject, first: int, length: in
     """
     if not length:
         return
-    chunks = _read_container(store, found, first, length) if found.tail else _read_stored(store, found, first, length)
+    chunks = _read_container(store, found, first, length) if found.tail else _read_checked(store, found, first, length)
     async with contextlib.aclosing(chunks):
         async for chunk in chunks:
             yield chunk
+
+
+def _read_checked(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:
+    """What begins within the header that a container would have is read from its start: no call more, and it may be one."""
+    if first >= HEADER_BYTES or not may_be_cut_off(found) or len(found.last_bytes) == found.stored.size:
+        return _read_stored(store, found, first, length)
+    return checked_start(found, _read_stored(store, found, 0, max(first + length, HEADER_BYTES)), first, length)
 
 
 async def _read_stored(store: Store, found: LogicalObject, first: int, length: int) -> AsyncGenerator[bytes, None]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from s4weights.codec.container import TRAILER_BYTES, Index, Trailer, looks_like_trailer, parse_index
+from s4weights.codec.container import HEADER_BYTES, TRAILER_BYTES, Index, Trailer, looks_like_trailer, parse_index
 from s4weights.codec.decode import Tail, read_tail
 from s4weights.codec.errors import FormatError
-from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.errors import UpstreamError
 from s4weights.proxy.limits import INDEX_CACHE_BYTES, TAIL_WITH_INDEX_BYTES
 from s4weights.proxy.upstream.protocol import ByteRange, ObjectInfo, Upstream
 
 from .about import read_checksums, read_part_checksums, read_parts
+from .cut_off import check_start, damaged, may_be_cut_off
 from .fetch import fetch, retried
 from .lru import LRU
 from .marker import client_time, is_container, without_marker
@@ -34,6 +35,19 @@ class Resolver:
         found = await self.resolve_briefly(bucket, key, version_id=version_id, last_bytes=TAIL_WITH_INDEX_BYTES)
         return await self.with_index(found)
 
+    async def resolve_surely(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
+        """As `resolve`; what is none of ours by its marker and its end is looked at where it begins as well: one more call.
+
+        Raises: S3Error, also where that shows a container that was cut off; UpstreamError.
+        """
+        return await self.look_at_start(await self.resolve(bucket, key, version_id=version_id))
+
+    async def look_at_start(self, found: LogicalObject) -> LogicalObject:
+        """The same object, which does not begin as a container where it is none. Raises: as resolve_surely."""
+        if may_be_cut_off(found) and len(found.last_bytes) < found.stored.size:
+            check_start(found, await fetch(self._upstream, found, 0, HEADER_BYTES))
+        return found
+
     async def with_index(self, found: LogicalObject) -> LogicalObject:
         """An object that was found briefly. Raises: S3Error PreconditionFailed where it is another one by now."""
         if found.tail is None:
@@ -52,9 +66,9 @@ class Resolver:
         self, bucket: str, key: str, *, version_id: str | None = None, last_bytes: int = TRAILER_BYTES
     ) -> LogicalObject:
         """Size, ETag and headers; the index only where it lies within the last bytes."""
-        stored, end = await retried(lambda: self._read_end(bucket, key, version_id, last_bytes))
+        stored, start, end = await retried(lambda: self._read_end(bucket, key, version_id, last_bytes))
         tail = _read_tail(f"{bucket}/{key}", stored, end)
-        return LogicalObject(
+        found = LogicalObject(
             bucket=bucket,
             key=key,
             info=_logical_info(stored, tail),
@@ -63,16 +77,20 @@ class Resolver:
             last_bytes=b"" if tail else end,
             version_id=version_id,
         )
+        check_start(found, start)
+        return found
 
     async def _read_end(
         self, bucket: str, key: str, version_id: str | None, last_bytes: int
-    ) -> tuple[ObjectInfo, bytes]:
+    ) -> tuple[ObjectInfo, bytes, bytes]:
+        """What it is, its first bytes where they are known, and its last ones."""
         body = await self._upstream.get(bucket, key, byte_range=ByteRange(-last_bytes), version_id=version_id)
         try:
             if body.length > last_bytes:
                 # A server that ignores ranges; the whole object would fill the memory.
                 raise UpstreamError(f"{bucket}/{key}: expected the last {last_bytes} bytes, found {body.length}")
-            return body.info, b"".join([chunk async for chunk in body.chunks])
+            end = b"".join([chunk async for chunk in body.chunks])
+            return body.info, body.start or (end if len(end) == body.info.size else b""), end
         finally:
             await body.aclose()
 
@@ -85,7 +103,7 @@ class Resolver:
             try:
                 index = await asyncio.to_thread(parse_index, data, trailer)
             except FormatError as error:
-                raise _damaged(found.path, error) from error
+                raise damaged(found.path, error) from error
             self._indexes.put(identity, index, len(index) * _INDEX_FRAME_BYTES)
         return index
 
@@ -99,7 +117,7 @@ def _read_tail(path: str, stored: ObjectInfo, end: bytes) -> Tail | None:
     except FormatError as error:
         if marked is None and not _has_trailer(stored, end):
             return None
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
 def _has_trailer(stored: ObjectInfo, end: bytes) -> bool:
@@ -109,10 +127,6 @@ def _has_trailer(stored: ObjectInfo, end: bytes) -> bool:
     except FormatError:
         return False
     return True
-
-
-def _damaged(path: str, error: FormatError) -> S3Error:
-    return S3Error("InternalError", f"The stored container is damaged: {path}: {error}")
 
 
 def _encoding(value: str) -> dict[str, str]:

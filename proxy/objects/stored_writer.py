@@ -15,7 +15,6 @@ from s4weights.proxy.checksums.plan import ChecksumPlan
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import MAX_PARTS, PART_GROWTH, PARTS_IN_FLIGHT
 from s4weights.proxy.memory import MemoryBudget
-from s4weights.proxy.threads import in_thread
 from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers, Part, SentChecksum, Stored, Upstream
 
 from .journal import Journal, OpenUpload
@@ -135,7 +134,8 @@ class StoredWriter:
         for path in self._unsent.values():
             path.unlink(missing_ok=True)
         self._unsent.clear()
-        self._give_back()
+        self._budget.release(self._beyond_bytes)
+        self._beyond_bytes = 0
         if self._upload is None:
             return
         upload, self._upload = self._upload, None
@@ -153,14 +153,10 @@ class StoredWriter:
         return not self._on_their_way()
 
     async def park(self) -> None:
-        """Move what is left to disk, after `settle`, and hold no memory; `unpark` brings it back.
-
-        Raises: OSError, and then it is still here.
-        """
+        """Move what is left to disk, after `settle`; `unpark` brings it back. Raises: OSError, and then it is still here."""
         if self._pending_bytes and self._parked is None:
             self._parked = await self._spill(self._pending)
             self._take_pending()
-        self._give_back()
 
     async def unpark(self) -> None:
         """Bring back what `park` moved to disk."""
@@ -171,7 +167,6 @@ class StoredWriter:
         self._parked = None
         self._pending.append(body)
         self._pending_bytes = len(body)
-        self._account(self._next_part_bytes())
 
     def _next_part_bytes(self) -> int:
         number = len(self._tasks) + 1
@@ -218,9 +213,11 @@ class StoredWriter:
 
     async def _spill(self, pieces: Sequence[Buffer]) -> Path:
         path = self._journal.new_spill_file()
+        writing = asyncio.ensure_future(asyncio.to_thread(lambda: path.write_bytes(b"".join(pieces))))
         try:
-            await in_thread(lambda: path.write_bytes(b"".join(pieces)))
+            await asyncio.shield(writing)
         except BaseException:
+            await asyncio.wait([writing])  # the thread would make the file again
             path.unlink(missing_ok=True)
             raise
         return path
@@ -256,10 +253,6 @@ class StoredWriter:
         if beyond > self._beyond_bytes:
             self._budget.exceed(beyond - self._beyond_bytes)
             self._beyond_bytes = beyond
-
-    def _give_back(self) -> None:
-        self._budget.release(self._beyond_bytes)
-        self._beyond_bytes = 0
 
     def _check_whole(self, sent_bytes: int) -> None:
         if sent_bytes != self.stored_bytes:

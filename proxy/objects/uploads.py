@@ -8,7 +8,6 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from s4weights.proxy.checksums.plan import ChecksumPlan
 from s4weights.proxy.errors import S3Error
@@ -24,8 +23,6 @@ from .upload import MultipartUpload
 
 _log = logging.getLogger(__name__)
 _EXPIRY_PERIOD_S = 60.0
-_Listed: TypeAlias = tuple[tuple[int, str], ...]
-"""Number and ETag of each part of a Complete."""
 
 
 class Uploads:
@@ -35,8 +32,8 @@ class Uploads:
         self._store = store
         self._open: dict[str, MultipartUpload] = {}
         self._last_used_s: dict[str, float] = {}
-        self._completing: dict[str, tuple[_Listed, asyncio.Task[Stored]]] = {}
-        self._completed: OrderedDict[str, tuple[tuple[str, str], _Listed, Stored]] = OrderedDict()
+        self._completing: dict[str, asyncio.Task[Stored]] = {}
+        self._completed: OrderedDict[str, tuple[tuple[str, str], Stored]] = OrderedDict()
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -94,31 +91,28 @@ class Uploads:
         conditions: Conditions | None,
         announced: Headers | None = None,
     ) -> Stored:
-        """Make the object visible; the same answer where a client asks again for the same because the first one was lost."""
-        listed = tuple((part.number, part.etag) for part in parts)
-        while (running := self._completing.get(upload_id)) is not None and running[0] != listed:
-            await asyncio.wait([running[1]])
+        """Make the object visible; the same answer where a client asks again because the first one was lost."""
         done = self._completed.get(upload_id)
-        if done is not None and done[:2] == ((bucket, key), listed):
-            return done[2]
+        if done is not None and done[0] == (bucket, key):
+            return done[1]
         upload = self._find(bucket, key, upload_id)
+        running = self._completing.get(upload_id)
         if running is None:
-            running = listed, asyncio.create_task(self._complete(upload, listed, parts, conditions, announced))
+            running = asyncio.create_task(self._complete(upload, parts, conditions, announced))
             self._completing[upload_id] = running
-            running[1].add_done_callback(lambda _: self._completing.pop(upload_id, None))
-        return await asyncio.shield(running[1])
+            running.add_done_callback(lambda _: self._completing.pop(upload_id, None))
+        return await asyncio.shield(running)
 
     async def _complete(
         self,
         upload: MultipartUpload,
-        listed: _Listed,
         parts: Sequence[Part],
         conditions: Conditions | None,
         announced: Headers | None,
     ) -> Stored:
         stored = await upload.complete(parts, conditions, announced)
         self._forget(upload.upload_id)
-        self._completed[upload.upload_id] = (upload.target, listed, stored)
+        self._completed[upload.upload_id] = (upload.target, stored)
         while len(self._completed) > COMPLETED_KEPT:
             self._completed.popitem(last=False)
         return stored

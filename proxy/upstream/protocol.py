@@ -83,12 +83,14 @@ class ObjectBody:
     """An answer to get(): the object's info (size: the whole object's), and the bytes of the range asked for.
 
     release: gives the connection or file back, also where chunks was never begun (a generator then runs no `finally`).
+    start: the object's first bytes, as many as a container's header has, where they cost no call of their own; else empty.
     """
 
     info: ObjectInfo
     chunks: AsyncIterator[bytes]
     length: int
     release: Callable[[], None] | None = None
+    start: bytes = b""
 
     async def aclose(self) -> None:
         """Give the connection back without reading to the end."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from s4weights.cli import main
+from s4weights.codec.container import HEADER_BYTES
 from s4weights.proxy.config import Settings
 from s4weights.proxy.lineage.names import new_nonce, pin_key, pin_text, tomb_key
 from s4weights.proxy.metrics import Metrics
@@ -90,6 +92,31 @@ def test_deep_verify_finds_a_flipped_bit_that_a_look_does_not(
     rows(capsys)
     assert main(["verify", f"{BUCKET}/run/", "--deep", "--json"]) == 1
     assert [row["ok"] for row in rows(capsys)[:-1]] == [False, False]
+
+
+@pytest.mark.parametrize("size", [HEADER_BYTES, 100, 20_000, 300_000])
+@pytest.mark.parametrize("how", [[], ["--deep"]], ids=["look", "deep"])
+def test_verify_names_a_container_that_was_cut_off(
+    buckets: Path, how: list[str], size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.truncate(buckets / BUCKET / KEYS[1], size)
+    assert main(["verify", BUCKET, "--json", *how]) == 1
+    *found, told = rows(capsys)
+    assert [row["key"] for row in found if not row["ok"]] == [KEYS[1]]
+    assert (told["containers"], told["damaged"]) == (1, 1)
+    assert main(["explain", f"{BUCKET}/{KEYS[1]}"]) == 1
+    assert "container is damaged" in capsys.readouterr().err
+
+
+def test_gc_keeps_what_a_container_with_a_longer_end_needs(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = buckets / BUCKET / KEYS[1]
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"\n")
+    assert main(["gc", BUCKET, "--grace-days", "0", "--json"]) == 0
+    assert rows(capsys)[-1]["done"] == 0
+    os.truncate(path, size)
+    assert main(["verify", BUCKET, "--deep"]) == 0
 
 
 def test_explain_shows_the_chain(buckets: Path, capsys: pytest.CaptureFixture[str]) -> None:

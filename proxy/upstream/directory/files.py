@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from s4weights.codec.container import HEADER_BYTES
 from s4weights.proxy.errors import S3Error
 from s4weights.proxy.upstream.protocol import Conditions, ObjectInfo, Stored
 
@@ -74,12 +75,13 @@ class TemporaryBody:
 
 
 class OpenBody:
-    """One version of an object: an overwrite does not change what is read from it."""
+    """One version of an object: an overwrite does not change what is read from it. start: its first bytes (BucketFiles)."""
 
     def __init__(self, path: Path) -> None:
         self._fd = -1
         self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.stat = os.fstat(self._fd)
+        self.start = b""
 
     def read(self, offset: int, size: int) -> bytes:
         """Read at an offset."""
@@ -116,6 +118,7 @@ class BucketFiles:
                 continue  # removed between the two calls: look again
             info = self.metadata.info(body.stat)
             if _is_still(path, body):
+                body.start = body.read(0, HEADER_BYTES)
                 return body, info
             body.close()  # replaced meanwhile, and its metadata may be gone
         raise S3Error("NoSuchKey", Key=key)

@@ -84,8 +84,11 @@ class UploadFolder:
         paths = self._check(upload_id, parts)
         body = TemporaryBody(self._temporary)
         try:
-            for path in paths:
-                body.append_file(path)
+            for part, path in zip(parts, paths, strict=True):
+                try:
+                    body.append_file(path)
+                except FileNotFoundError:  # sent again meanwhile, with other bytes
+                    raise S3Error("InvalidPart", PartNumber=str(part.number), ETag=part.etag) from None
         except BaseException:
             body.discard()
             raise
@@ -130,16 +133,25 @@ class UploadFolder:
         numbers = [part.number for part in parts]
         if numbers != sorted(set(numbers)):
             raise S3Error("InvalidPartOrder")
-        paths = []
+        paths, sizes = [], []
         for part in parts:
             path = self._folder / upload_id / f"{part.number:05}-{part.etag}"
-            if not _PART.fullmatch(path.name) or not path.is_file():
+            size = _size_of(path) if _PART.fullmatch(path.name) else None
+            if size is None:
                 raise S3Error("InvalidPart", PartNumber=str(part.number), ETag=part.etag)
             paths.append(path)
-        for part, path in zip(parts[:-1], paths[:-1], strict=True):
-            if path.stat().st_size < _MIN_PART_BYTES:
+            sizes.append(size)
+        for part, size in zip(parts[:-1], sizes, strict=False):
+            if size < _MIN_PART_BYTES:
                 raise S3Error("EntityTooSmall", PartNumber=str(part.number), MinSizeAllowed=str(_MIN_PART_BYTES))
         return paths
+
+
+def _size_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _read_fields(path: Path) -> dict[str, Any] | None:

@@ -185,7 +185,7 @@ class DirectoryUpstream:
         except S3Error:
             body.close()
             raise
-        return ObjectBody(info, self._chunks(body, first, end), end - first, body.close)
+        return ObjectBody(info, self._chunks(body, first, end), end - first, body.close, body.start)
 
     async def put(
         self,

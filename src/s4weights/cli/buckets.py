@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from s4weights.codec.errors import ConfigError
+from s4weights.proxy.limits import MIN_CONTAINER_BYTES
 
 from .extras import proxy_extra
 
@@ -57,12 +58,18 @@ def run_on_bucket(options: argparse.Namespace, work: Work, **changes: object) ->
     return asyncio.run(run())
 
 
-async def objects_below(objects: Objects, bucket: str, prefix: str) -> AsyncIterator[Entry]:
-    """Every object there. Raises: FileNotFoundError at the end, where a prefix leads to none: most often a slip."""
+async def objects_below(
+    objects: Objects, bucket: str, prefix: str, *, at_least_bytes: int = MIN_CONTAINER_BYTES
+) -> AsyncIterator[Entry]:
+    """Every object there of at least so many bytes.
+
+    Raises: FileNotFoundError at the end, where a prefix leads to none of any size: most often a slip.
+    """
     is_empty = True
-    async for entry in objects.collector.objects(bucket, prefix):
+    async for entry in objects.collector.objects(bucket, prefix, at_least_bytes=0):
         is_empty = False
-        yield entry
+        if entry.size >= at_least_bytes:
+            yield entry
     if prefix and is_empty:
         raise FileNotFoundError(f"{bucket}/{prefix}: expected objects, found nothing there")
 

@@ -42,7 +42,7 @@ async def _explain(objects: Objects, bucket: str, key: str, *, as_json: bool) ->
     from s4weights.proxy.lineage.perform import list_keys
     from s4weights.proxy.objects.occupants import content, plain_bytes, restore_bytes
 
-    found = await objects.resolve(bucket, key)
+    found = await objects.resolve_surely(bucket, key)
     about: dict[str, Any] = {"key": key, "logical_bytes": found.info.size, "stored_bytes": found.stored.size}
     chain: list[dict[str, Any]] = []
     if found.tail is not None and found.tail.index is not None:

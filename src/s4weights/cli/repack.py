@@ -47,7 +47,7 @@ async def _repack(objects: Objects, bucket: str, prefix: str, *, dry_run: bool, 
     for key in [entry.key async for entry in objects_below(objects, bucket, prefix)]:
         row: dict[str, Any] = {"key": key}
         try:
-            found = await objects.resolve(bucket, key)
+            found = await objects.resolve_surely(bucket, key)
             if not found.is_container:
                 continue
             row["stored_bytes"] = found.stored.size

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from s4weights.codec.container import read_bases
+from s4weights.codec.container import HEADER_BYTES, read_bases
 from s4weights.codec.errors import FormatError
 from s4weights.proxy.errors import S3Error
 
@@ -25,9 +25,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="find damage in a bucket before a restore does",
-        description="Look at every container: its index, and that each of its bases, and theirs, is there. With --deep decode "
-        "every byte and compare all hashes. Exit code 1 where anything is damaged (it is named, the rest is looked at), and "
-        "where nothing lies under PREFIX.",
+        description="Look at every container: its index, and that each of its bases, and theirs, is there; and at the first "
+        "bytes of what does not end as one: a container that was cut off begins as one. With --deep decode every byte and "
+        "compare all hashes. Exit code 1 where anything is damaged (it is named, the rest is looked at), and where nothing "
+        "lies under PREFIX.",
         epilog="examples:\n  s4weights verify bucket --upstream s3://us-east-1\n  s4weights verify bucket/run/ --deep --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -43,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
 
 async def _verify(objects: Objects, bucket: str, prefix: str, *, deep: bool, as_json: bool) -> int:
     containers = damaged = body_bytes = 0
-    async for entry in objects_below(objects, bucket, prefix):
+    async for entry in objects_below(objects, bucket, prefix, at_least_bytes=HEADER_BYTES):
         try:
-            found = await objects.resolve(bucket, entry.key)
+            found = await objects.resolve_surely(bucket, entry.key)
             if not found.is_container:
                 continue
             containers += 1

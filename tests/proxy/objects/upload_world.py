@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -292,7 +293,7 @@ class World:
         await self.end(lambda open_: self.objects.uploads.abort(BUCKET, KEY, open_.upload_id), strikes)
 
     async def expire(self, strikes: list[str]) -> None:
-        await self.end(lambda open_: self.objects.uploads._end_idle(open_.upload_id), strikes)
+        await self.end(lambda open_: self.objects.uploads._end_idle(open_.upload_id, math.inf), strikes)
 
     async def end(self, how: Callable[[Open], Coroutine[Any, Any, None]], strikes: list[str]) -> None:
         if self.open is None or self.open.may_be_over:
