@@ -64,7 +64,7 @@ class Uploads:
         self, bucket: str, key: str, upload_id: str, number: int, body: VerifiedBody, length: int
     ) -> Part:
         """Take one part."""
-        return await self._find(bucket, key, upload_id).put_part(number, body, length)
+        return await self._put_part(self._find(bucket, key, upload_id), number, body, length)
 
     async def put_part_copy(
         self,
@@ -80,7 +80,13 @@ class Uploads:
         upload = self._find(bucket, key, upload_id)
         header = upload.plan.header if upload.plan else None
         body = CopiedBody(read_object(self._store, source, first, length), header)
-        return await upload.put_part(number, body, length)
+        return await self._put_part(upload, number, body, length)
+
+    async def _put_part(self, upload: MultipartUpload, number: int, body: VerifiedBody, length: int) -> Part:
+        try:
+            return await upload.put_part(number, body, length)
+        finally:
+            self._touch(upload.upload_id)
 
     async def complete(
         self,
@@ -110,7 +116,10 @@ class Uploads:
         conditions: Conditions | None,
         announced: Headers | None,
     ) -> Stored:
-        stored = await upload.complete(parts, conditions, announced)
+        try:
+            stored = await upload.complete(parts, conditions, announced)
+        finally:
+            self._touch(upload.upload_id)
         self._forget(upload.upload_id)
         self._completed[upload.upload_id] = (upload.target, stored)
         while len(self._completed) > COMPLETED_KEPT:
@@ -166,8 +175,13 @@ class Uploads:
         upload = self._open.get(upload_id)
         if upload is None or upload.target != (bucket, key):
             raise S3Error("NoSuchUpload", UploadId=upload_id)
-        self._last_used_s[upload_id] = time.monotonic()
+        self._touch(upload_id)
         return upload
+
+    def _touch(self, upload_id: str) -> None:
+        # After a call, too: one may take longer than an upload may be idle.
+        if upload_id in self._open:
+            self._last_used_s[upload_id] = time.monotonic()
 
     def _forget(self, upload_id: str) -> None:
         self._open.pop(upload_id, None)
@@ -177,8 +191,8 @@ class Uploads:
         while True:
             await asyncio.sleep(min(_EXPIRY_PERIOD_S, self._store.settings.upload_max_age_s))
             oldest_s = time.monotonic() - self._store.settings.upload_max_age_s
-            for upload_id in [one for one, used_s in self._last_used_s.items() if used_s < oldest_s]:
-                await self._end_idle(upload_id)
+            for upload_id in list(self._open):
+                await self._end_idle(upload_id, oldest_s)
             try:
                 await abort_left_open(self._store.upstream, self._store.journal)
                 await abort_unanswered(self._store.upstream, self._store.journal, self._store.settings.upload_max_age_s)
@@ -186,10 +200,12 @@ class Uploads:
                 # What is left must be looked for again.
                 _log.exception("leftover uploads could not be aborted")
 
-    async def _end_idle(self, upload_id: str) -> None:
+    async def _end_idle(self, upload_id: str, oldest_s: float) -> None:
         upload = self._open.get(upload_id)
-        if upload is None or upload_id in self._completing:
-            return  # ended, or about to be, while another one was aborted
+        if upload is None or upload.calls or upload_id in self._completing:
+            return  # ended while another one was aborted, or in use
+        if self._last_used_s[upload_id] >= oldest_s:
+            return
         _log.warning("upload of %s/%s was idle for too long and is aborted", *upload.target)
         self._forget(upload_id)
         try:
