@@ -23,6 +23,9 @@ from .upload import MultipartUpload
 
 _log = logging.getLogger(__name__)
 _EXPIRY_PERIOD_S = 60.0
+# Of a Complete: the number and the ETag of each part; and with them its conditions.
+_Listed = list[tuple[int, str]]
+_Asked = tuple[_Listed, Conditions | None, Headers | None]
 
 
 class Uploads:
@@ -32,8 +35,8 @@ class Uploads:
         self._store = store
         self._open: dict[str, MultipartUpload] = {}
         self._last_used_s: dict[str, float] = {}
-        self._completing: dict[str, asyncio.Task[Stored]] = {}
-        self._completed: OrderedDict[str, tuple[tuple[str, str], Stored]] = OrderedDict()
+        self._completing: dict[str, tuple[_Asked, asyncio.Task[Stored]]] = {}
+        self._completed: OrderedDict[str, tuple[tuple[str, str], _Listed, Stored]] = OrderedDict()
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -97,17 +100,20 @@ class Uploads:
         conditions: Conditions | None,
         announced: Headers | None = None,
     ) -> Stored:
-        """Make the object visible; the same answer where a client asks again because the first one was lost."""
+        """Make the object visible; the same answer where a client asks for the same again because the first one was lost."""
+        listed = [(part.number, part.etag) for part in parts]
+        asked: _Asked = listed, conditions, announced
+        while (running := self._completing.get(upload_id)) is not None and running[0] != asked:
+            await asyncio.wait([running[1]])
         done = self._completed.get(upload_id)
-        if done is not None and done[0] == (bucket, key):
-            return done[1]
+        if done is not None and done[:2] == ((bucket, key), listed):
+            return done[2]
         upload = self._find(bucket, key, upload_id)
-        running = self._completing.get(upload_id)
         if running is None:
-            running = asyncio.create_task(self._complete(upload, parts, conditions, announced))
-            self._completing[upload_id] = running
-            running.add_done_callback(lambda _: self._completing.pop(upload_id, None))
-        return await asyncio.shield(running)
+            task = asyncio.create_task(self._complete(upload, parts, conditions, announced))
+            self._completing[upload_id] = running = asked, task
+            task.add_done_callback(lambda _: self._completing.pop(upload_id, None))
+        return await asyncio.shield(running[1])
 
     async def _complete(
         self,
@@ -121,7 +127,7 @@ class Uploads:
         finally:
             self._touch(upload.upload_id)
         self._forget(upload.upload_id)
-        self._completed[upload.upload_id] = (upload.target, stored)
+        self._completed[upload.upload_id] = (upload.target, [(part.number, part.etag) for part in parts], stored)
         while len(self._completed) > COMPLETED_KEPT:
             self._completed.popitem(last=False)
         return stored
