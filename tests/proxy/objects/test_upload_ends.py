@@ -163,3 +163,36 @@ async def test_of_two_forms_of_a_passed_part_at_once_the_one_listed_is_the_bucke
     listed = objects.uploads.list_parts(BUCKET, "k", upload_id)
     await objects.complete(BUCKET, "k", upload_id, listed, None)
     assert await read_all(objects, "k") in forms
+
+
+async def test_an_upload_that_was_at_work_when_others_began_to_wait_gives_its_memory_back_after(
+    upstream, settings, weights, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(uploading, "SETTLE_BYTES", 0)
+    small = replace(settings, memory_bytes=2, part_bytes=5 * MIB, state_dir=tmp_path / "small")
+    objects = Objects(upstream, small, Metrics())
+    await objects.start()
+    is_asked, goes_on = asyncio.Event(), asyncio.Event()
+    real = upstream.create_upload
+
+    async def gated(*arguments, **options):
+        is_asked.set()
+        await goes_on.wait()
+        return await real(*arguments, **options)
+
+    monkeypatch.setattr(upstream, "create_upload", gated)
+    upload_id, _ = await begun(objects, weights(3 * PART))
+    sending = asyncio.create_task(send(objects, upload_id, 2, weights(2 * PART, 1)))
+    await is_asked.wait()
+    other = weights(2 * PART, 2)
+    putting = asyncio.create_task(objects.put(BUCKET, "other", body(other), len(other), {}))
+    while not objects.store.writes.is_short:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    goes_on.set()
+    await sending
+    async with asyncio.timeout(60):
+        await putting
+    assert await read_all(objects, "other") == other
+    await objects.close()
+    await assert_nothing_left(objects, upstream)
