@@ -99,6 +99,9 @@ class Uploading(RuleBasedStateMachine):
         object.__setattr__(small, "part_bytes", part_bytes)  # S3 itself allows none so small
         self.objects = Objects(self.wire, small, Metrics())  # type: ignore[arg-type]
         await self.objects.start()
+        self.is_full = False
+        self.new_spill_file = self.objects.store.journal.new_spill_file
+        self.objects.store.journal.new_spill_file = self.spill_file  # type: ignore[method-assign]
         self.objects.store.pool.frames_ahead = frames_ahead
         await self.objects.put(BUCKET, EARLIER, body(BASE), len(BASE), {})
 
@@ -135,8 +138,8 @@ class Uploading(RuleBasedStateMachine):
             part = await self.objects.uploads.put_part(
                 BUCKET, KEY, open_.upload_id, number, body(data, 7_000), len(data)
             )
-        except UpstreamError:
-            assert self.wire.struck
+        except (UpstreamError, OSError) as error:
+            assert self.wire.struck if isinstance(error, UpstreamError) else open_.may_be_broken
             held.add(variant)
         except S3Error as error:
             if error.code == "InvalidRequest" and "encoded already" in str(error):
@@ -164,7 +167,7 @@ class Uploading(RuleBasedStateMachine):
         if error.code == "NoSuchUpload":
             assert open_.may_be_over or open_.completing
         elif error.code in ("AccessDenied", "InternalError"):
-            assert refused, error
+            assert refused or open_.may_be_broken, error
             open_.may_be_broken = True
         elif error.code == "ServiceUnavailable":
             assert len(self.wire.struck) > came, error
@@ -179,8 +182,8 @@ class Uploading(RuleBasedStateMachine):
         open_.completing += 1
         try:
             stored = await self.objects.complete(BUCKET, KEY, open_.upload_id, listed, asked)
-        except UpstreamError:
-            assert self.wire.struck
+        except (UpstreamError, OSError) as error:
+            assert self.wire.struck if isinstance(error, UpstreamError) else open_.may_be_broken
             open_.tried.append(chosen)
             open_.may_be_over = True
             self.possible.add(data)
@@ -236,9 +239,20 @@ class Uploading(RuleBasedStateMachine):
         calls=st.lists(sends | completes, min_size=2, max_size=4),
         strikes=faults,
         gone_after=st.none() | st.integers(0, 60),
+        is_full=st.sampled_from([False, False, False, False, True]),
     )
-    def several(self, calls: list[tuple[Any, ...]], strikes: list[str], gone_after: int | None) -> None:
+    def several(self, calls: list[tuple[Any, ...]], strikes: list[str], gone_after: int | None, is_full: bool) -> None:
+        self.is_full = is_full
         self.run(self._several(calls, strikes, gone_after))
+        self.is_full = False
+
+    def spill_file(self) -> Path:
+        """On a disk that may be full."""
+        if self.is_full:
+            if self.open is not None:
+                self.open.may_be_broken = True
+            raise OSError("no space left")
+        return self.new_spill_file()
 
     @rule(first=st.sampled_from(NUMBERS), variant=st.sampled_from([0, 0, 1]), strikes=faults)
     def the_rest(self, first: int, variant: int, strikes: list[str]) -> None:
