@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 from s4weights.codec.types import Buffer
 from s4weights.proxy.checksums.algorithms import encode, new_hasher
@@ -69,15 +68,26 @@ class PartBody:
                 yield chunk
 
     async def _spill(self, body: AsyncIterator[bytes], path: Path) -> None:
-        with await asyncio.to_thread(path.open, "xb", buffering=0) as file:
-            async for chunk in body:
-                await asyncio.to_thread(_write_all, file, chunk)
+        await _append(path, b"")
+        async for chunk in body:
+            await _append(path, chunk)
 
 
-def _write_all(file: BinaryIO, chunk: Buffer) -> None:
+async def _append(path: Path, chunk: Buffer) -> None:
+    # To the end, also where the client goes away: the thread would make the file again, or write to one that is closed.
+    writing = asyncio.ensure_future(asyncio.to_thread(_write_all, path, chunk))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])
+        raise
+
+
+def _write_all(path: Path, chunk: Buffer) -> None:
     view = memoryview(chunk)
-    while view:
-        view = view[file.write(view) :]
+    with path.open("ab", buffering=0) as file:
+        while view:
+            view = view[file.write(view) :]
 
 
 @dataclass(slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -196,3 +198,31 @@ async def test_an_upload_that_was_at_work_when_others_began_to_wait_gives_its_me
     assert await read_all(objects, "other") == other
     await objects.close()
     await assert_nothing_left(objects, upstream)
+
+
+async def test_a_client_that_goes_away_while_its_part_is_spilled_leaves_no_file(small_memory, upstream, monkeypatch):
+    upload_id = await small_memory.uploads.create(BUCKET, "k", {})
+    data = os.urandom(3 * MIB)
+    begins, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    real = Path.open
+
+    def late(self, *arguments, **options):
+        begins.set()
+        goes_on.wait()
+        try:
+            return real(self, *arguments, **options)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Path, "open", late)
+    sending = asyncio.create_task(small_memory.uploads.put_part(BUCKET, "k", upload_id, 1, body(data), len(data)))
+    await asyncio.to_thread(begins.wait)
+    sending.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    goes_on.set()
+    await asyncio.gather(sending, return_exceptions=True)
+    await asyncio.to_thread(ended.wait)
+    monkeypatch.undo()
+    await small_memory.uploads.abort(BUCKET, "k", upload_id)
+    await assert_nothing_left(small_memory, upstream)
