@@ -226,3 +226,23 @@ async def test_a_client_that_goes_away_while_its_part_is_spilled_leaves_no_file(
     monkeypatch.undo()
     await small_memory.uploads.abort(BUCKET, "k", upload_id)
     await assert_nothing_left(small_memory, upstream)
+
+
+async def test_a_body_that_is_not_as_long_as_its_parts_is_never_shown(objects, upstream, weights, monkeypatch):
+    data = weights(2 * PART)
+    upload_id, sent = await begun(objects, data, -(-len(data) // PART))
+    upload = objects.uploads.find(BUCKET, "k", upload_id)
+    real = upload._feed
+
+    async def short(encoder, part):
+        upload._fed_bytes = 1  # as if the first byte had been given to the encoder
+        await real(encoder, part)
+
+    monkeypatch.setattr(upload, "_feed", short)
+    for _ in range(2):
+        with pytest.raises(S3Error, match="InternalError"):
+            await objects.complete(BUCKET, "k", upload_id, sent, None)
+    with pytest.raises(S3Error, match="NoSuchKey"):
+        await objects.resolve(BUCKET, "k")
+    await objects.uploads.abort(BUCKET, "k", upload_id)
+    await assert_nothing_left(objects, upstream)
