@@ -110,36 +110,43 @@ class ContainerCache:
 
 
 class CachedContainer:
-    """A container on its way into the cache. Not thread-safe, but for `read` beside `write`."""
+    """A container on its way into the cache.
+
+    Its threads outlive a client that goes away: one that closed the file under another would have it write to whatever gets
+    the same descriptor next.
+    """
 
     def __init__(self, cache: ContainerCache, path: Path, file: int) -> None:
         """file: a descriptor, which is closed here."""
         self._cache = cache
         self._path = path
         self._file = file
+        self._using = threading.RLock()
         self._close: Callable[[], object] | None = weakref.finalize(self, os.close, file)
         self.stored_bytes = 0
 
     def write(self, pieces: Sequence[Buffer]) -> None:
         """The next stored bytes."""
-        self.stored_bytes += sum(map(len, pieces))
-        if self._close is None:
-            return
-        if not self._cache.may_hold(self.stored_bytes):
-            self.drop()
-            return
-        try:
-            for at in range(0, len(pieces), _PIECES_A_CALL):
-                _write_all(self._file, pieces[at : at + _PIECES_A_CALL])
-        except OSError as error:
-            _log.warning("container is not cached: %s", error)
-            self.drop()
+        with self._using:
+            self.stored_bytes += sum(map(len, pieces))
+            if self._close is None:
+                return
+            if not self._cache.may_hold(self.stored_bytes):
+                self.drop()
+                return
+            try:
+                for at in range(0, len(pieces), _PIECES_A_CALL):
+                    _write_all(self._file, pieces[at : at + _PIECES_A_CALL])
+            except OSError as error:
+                _log.warning("container is not cached: %s", error)
+                self.drop()
 
     def read(self, start: int, length: int) -> bytes | None:
         """Stored bytes written before; None where they were not kept."""
-        if self._close is None:
-            return None
-        data = os.pread(self._file, length, start)
+        with self._using:
+            if self._close is None:
+                return None
+            data = os.pread(self._file, length, start)
         return data if len(data) == length else None
 
     def keep(self, content: Content, depth: int) -> None:
@@ -158,9 +165,10 @@ class CachedContainer:
             _unlink(self._path)
 
     def _end(self) -> bool:
-        close, self._close = self._close, None
-        if close is not None:
-            close()
+        with self._using:
+            close, self._close = self._close, None
+            if close is not None:
+                close()
         return close is not None
 
 

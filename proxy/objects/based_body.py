@@ -53,6 +53,7 @@ class BasedBody:
         self._guard = guard
         self._pool = pool
         self._reader = bases
+        self.target = target
         self._bucket, self.key = target
         self._cached = cached
         if cached is not None:

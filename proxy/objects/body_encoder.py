@@ -16,6 +16,7 @@ from s4weights.proxy.lineage.protocol import is_refusal
 from s4weights.proxy.tracing import WorkSpan
 from s4weights.proxy.upstream.protocol import Conditions, Stored
 
+from .afterwards import logged
 from .based_body import BasedBody
 from .occupants import content
 from .store import Store
@@ -102,13 +103,17 @@ class BodyEncoder:
             if self._based is not None and not is_refusal(error):
                 self._based.may_be_visible = True
             raise
-        totals = self.encoder.totals
+        with logged("what follows a visible object failed", *self._writer.target):
+            await self._written(self._writer.stored_bytes)
+        return stored
+
+    async def _written(self, stored_bytes: int) -> None:
+        logical_bytes = self.encoder.totals.logical_bytes
         kind = (self.encoder.kind or Kind.UNKNOWN).value
-        self._metrics.object_written(totals.logical_bytes, self._writer.stored_bytes, kind)
+        self._metrics.object_written(logical_bytes, stored_bytes, kind)
         if self._based is not None:
             await self._based.finish()
-        self._span.end(kind=kind, logical_bytes=totals.logical_bytes, stored_bytes=self._writer.stored_bytes)
-        return stored
+        self._span.end(kind=kind, logical_bytes=logical_bytes, stored_bytes=stored_bytes)
 
     def _new_object(self) -> NewObject:
         totals = self.encoder.totals
@@ -117,7 +122,7 @@ class BodyEncoder:
         return NewObject(content(self.encoder.digest, totals.logical_bytes))
 
     async def abort(self) -> None:
-        """Drop everything. Harmless after finish."""
+        """Drop everything; what cannot be dropped is logged. Harmless after finish."""
         self._span.end()
         for frame in self._coding:
             frame.cancel()
@@ -125,9 +130,11 @@ class BodyEncoder:
         self._coding.clear()
         self._kept.clear()
         if self._writer is not None:
-            await self._writer.abort()
+            with logged("what was sent could not be dropped", *self._writer.target):
+                await self._writer.abort()
         if self._based is not None:
-            await self._based.drop()
+            with logged("what was kept could not be dropped", *self._based.target):
+                await self._based.drop()
 
     async def _encode(self) -> None:
         await self._take_coded(self._pool.frames_ahead)

@@ -82,8 +82,10 @@ class Journal:
 
     def remove(self, upload: OpenUpload | AskedUpload) -> None:
         """Forget an upload that is completed or aborted, or a question that was answered."""
-        upload.record.unlink(missing_ok=True)
-        self._worked_on.discard(upload.record)
+        try:
+            upload.record.unlink(missing_ok=True)
+        finally:
+            self._worked_on.discard(upload.record)  # where it is still there it is looked at again
 
     def let_go(self, upload: OpenUpload | AskedUpload) -> None:
         """Nobody works on it any more, and it may still be open upstream."""

@@ -7,8 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from s4weights.proxy.errors import S3Error, UpstreamError
+from s4weights.proxy.threads import in_thread
 from s4weights.proxy.upstream.protocol import Headers, Stored, Upstream
 
+from .afterwards import logged
 from .journal import AskedUpload, Journal, OpenUpload
 
 _log = logging.getLogger(__name__)
@@ -18,7 +20,7 @@ _COMPLETE_PAUSE_S = 0.5
 
 async def begin_upload(upstream: Upstream, journal: Journal, bucket: str, key: str, headers: Headers) -> OpenUpload:
     """Begin an upload upstream and record it; one that cannot be recorded is aborted at once."""
-    asked = await asyncio.to_thread(journal.ask, bucket, key)
+    asked = await in_thread(lambda: journal.ask(bucket, key), undo=journal.remove)
     doubts: list[None] = []
     try:
         upload_id = await upstream.create_upload(bucket, key, headers, on_repeat=lambda: doubts.append(None))
@@ -29,7 +31,7 @@ async def begin_upload(upstream: Upstream, journal: Journal, bucket: str, key: s
         _end_question(journal, asked, in_doubt=True)
         raise
     try:
-        upload = await asyncio.to_thread(journal.add, bucket, key, upload_id)
+        upload = await in_thread(lambda: journal.add(bucket, key, upload_id), undo=journal.let_go)
     except BaseException:
         try:
             await upstream.abort_upload(bucket, key, upload_id)
@@ -54,11 +56,14 @@ async def complete_recorded(
     upload: OpenUpload,
     complete: Callable[[], Awaitable[Stored]],
     find_completed: Callable[[], Awaitable[Stored | None]],
+    *,
+    unsure: str | None = None,
 ) -> Stored:
     """Complete an upload, again where the answer is lost.
 
     find_completed: looks for the object where the upload is gone: an earlier try, ours or the client library's own, may have
-    completed it and lost its answer. None: it did not.
+    completed it and lost its answer. None: it did not. unsure: the number of a part that may be another in the bucket than the
+    one that was acknowledged last.
     """
     gone = {"NoSuchUpload"}
     for attempt in range(1, _COMPLETE_ATTEMPTS + 1):
@@ -74,6 +79,10 @@ async def complete_recorded(
             if error.after_fault:
                 gone.add("PreconditionFailed")
             found = await find_completed() if error.code in gone else None
+            if found is None and error.code == "InvalidPart" and unsure is not None:
+                raise S3Error(
+                    "InvalidPart", f"Part {unsure} was sent again; send it once more.", PartNumber=unsure
+                ) from error
             if found is None and error.code == "InvalidPart":
                 # It acknowledged them all: an answer was changed on its way, and the next try begins anew.
                 raise UpstreamError(f"{upload.bucket}/{upload.key}: the bucket does not know its own parts") from error
@@ -81,7 +90,8 @@ async def complete_recorded(
                 raise
             stored = found
             break
-    journal.remove(upload)
+    with logged("the record of a completed upload stays", upload.bucket, upload.key):
+        journal.remove(upload)
     return stored
 
 
@@ -94,5 +104,8 @@ async def abort_recorded(upstream: Upstream, journal: Journal, upload: OpenUploa
             _log.warning("upload of %s/%s could not be aborted upstream: %s", upload.bucket, upload.key, error)
             journal.let_go(upload)
             return False
+    except BaseException:
+        journal.let_go(upload)
+        raise
     journal.remove(upload)
     return True

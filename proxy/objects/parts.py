@@ -7,13 +7,15 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from s4weights.codec.types import Buffer
 from s4weights.proxy.checksums.algorithms import encode, new_hasher
 from s4weights.proxy.limits import GATHERED_BYTES, GATHERED_WHERE_HELD_BYTES, MAX_MEMORY_PART_BYTES, MIB
+from s4weights.proxy.threads import in_thread
 
+from .afterwards import logged
 from .store import Store, VerifiedBody
 
 
@@ -46,7 +48,8 @@ class PartBody:
             self._store.parts.release(self.size)
             self._in_memory = False
         if self._path is not None:
-            self._path.unlink(missing_ok=True)
+            with logged("a spilled part stays until the next start", str(self._path)):
+                self._path.unlink(missing_ok=True)
 
     async def chunks(self, limit: int | None = None) -> AsyncIterator[bytes]:
         """The bytes, or the first `limit` of them."""
@@ -67,15 +70,16 @@ class PartBody:
                 yield chunk
 
     async def _spill(self, body: AsyncIterator[bytes], path: Path) -> None:
-        with await asyncio.to_thread(path.open, "xb", buffering=0) as file:
-            async for chunk in body:
-                await asyncio.to_thread(_write_all, file, chunk)
+        await in_thread(partial(_append, path, b""))
+        async for chunk in body:
+            await in_thread(partial(_append, path, chunk))
 
 
-def _write_all(file: BinaryIO, chunk: Buffer) -> None:
+def _append(path: Path, chunk: Buffer) -> None:
     view = memoryview(chunk)
-    while view:
-        view = view[file.write(view) :]
+    with path.open("ab", buffering=0) as file:
+        while view:
+            view = view[file.write(view) :]
 
 
 @dataclass(slots=True)
@@ -100,6 +104,21 @@ class ReceivedPart:
         if self.body is not None:
             self.body.drop()
             self.body = None
+
+
+def settled_parts(received: Mapping[int, ReceivedPart], first: int, behind_bytes: int) -> list[ReceivedPart]:
+    """The parts in order from number first on that have behind_bytes of others, without a gap, behind them."""
+    ahead: list[ReceivedPart] = []
+    while first + len(ahead) in received:
+        ahead.append(received[first + len(ahead)])
+    behind = sum(part.size for part in ahead)
+    settled: list[ReceivedPart] = []
+    for part in ahead:
+        behind -= part.size
+        if behind < behind_bytes:
+            break
+        settled.append(part)
+    return settled
 
 
 async def receive_part(store: Store, number: int, body: VerifiedBody, size: int) -> ReceivedPart:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Self
 
@@ -13,6 +14,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import PARTS_IN_FLIGHT
 from s4weights.proxy.upstream.protocol import Body, Conditions, Headers, Part, SentChecksum, Stored
 
+from .afterwards import logged
 from .journal import OpenUpload
 from .open_upload import abort_recorded, begin_upload, complete_recorded
 from .parts import ReceivedPart
@@ -28,6 +30,10 @@ class PassedUpload:
         self._upload = upload
         self._connections = asyncio.Semaphore(PARTS_IN_FLIGHT)
         self._is_aborted = False
+        # One part number's sends go one by one: of two at once the bucket alone would know which it keeps.
+        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._there: dict[int, bytes | None] = {}
+        """MD5 of the part in the bucket by number; None while it is not known."""
 
     @classmethod
     async def open(
@@ -47,16 +53,26 @@ class PassedUpload:
     async def put_part(self, number: int, body: VerifiedBody, size: int) -> ReceivedPart:
         """Stream one part to the bucket."""
         checksum = sent_checksum(body, self._plan.header) if self._plan else None
-        stored = await self._send(number, aiter(body), size, checksum)
-        return ReceivedPart(number, body.md5, size, body.checksums, stored_etag=stored.etag)
+        async with self._turns[number]:
+            self._there[number] = None
+            stored = await self._send(number, aiter(body), size, checksum)
+            self._there[number] = body.md5
+            return ReceivedPart(number, body.md5, size, body.checksums, stored_etag=stored.etag)
+
+    def check_there(self, part: ReceivedPart) -> None:
+        """Before a part is acknowledged. Raises: S3Error ServiceUnavailable where the bucket may have another one by now."""
+        if part.body is None and self._there.get(part.number) != part.md5:
+            raise S3Error("ServiceUnavailable", f"Part {part.number} was sent twice at the same time; send it again.")
 
     async def send_on(self, parts: Iterable[ReceivedPart]) -> None:
         """Send the parts that were kept until it was known that this body passes through."""
 
         async def send(part: ReceivedPart) -> None:
             if part.body is not None:
-                async with self._connections:
+                async with self._connections, self._turns[part.number]:
+                    self._there[part.number] = None
                     stored = await self._send(part.number, part.body.chunks(), part.size, self._known(part))
+                    self._there[part.number] = part.md5
                 part.stored_etag = stored.etag
                 part.drop()
 
@@ -88,9 +104,11 @@ class PassedUpload:
                 upload.bucket, upload.key, upload.upload_id, parts, conditions, checksums
             ),
             lambda: self._find_completed(chosen),
+            unsure=next((str(part.number) for part in chosen if self._there.get(part.number) != part.md5), None),
         )
         size = sum(part.size for part in chosen)
-        self._store.metrics.object_written(size, size, "passed-through")
+        with logged("what follows a visible object failed", upload.bucket, upload.key):
+            self._store.metrics.object_written(size, size, "passed-through")
         return stored
 
     async def abort(self) -> None:

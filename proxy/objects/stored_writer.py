@@ -15,8 +15,10 @@ from s4weights.proxy.checksums.plan import ChecksumPlan
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import MAX_PARTS, PART_GROWTH, PARTS_IN_FLIGHT
 from s4weights.proxy.memory import MemoryBudget
+from s4weights.proxy.threads import in_thread
 from s4weights.proxy.upstream.protocol import ByteRange, Conditions, Headers, Part, SentChecksum, Stored, Upstream
 
+from .afterwards import logged
 from .journal import Journal, OpenUpload
 from .open_upload import abort_recorded, begin_upload, complete_recorded
 
@@ -114,6 +116,8 @@ class StoredWriter:
 
     async def resume(self) -> None:
         """Send again, to the end, the parts for which the bucket could not be reached. Raises: UpstreamError."""
+        if self._unsent:
+            self._account(self._next_part_bytes())
         for number in self._unsent:
             assert self._upload is not None
             self._tasks[number] = asyncio.create_task(self._put_unsent(self._upload.upload_id, number))
@@ -123,23 +127,21 @@ class StoredWriter:
 
     async def abort(self) -> None:
         """Drop everything sent; the object at the key stays as it was. Harmless after finish."""
-        self._pending.clear()
-        if self._parked is not None:
-            self._parked.unlink(missing_ok=True)
-            self._parked = None
+        self._take_pending()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
-        for path in self._unsent.values():
-            path.unlink(missing_ok=True)
-        self._unsent.clear()
-        self._budget.release(self._beyond_bytes)
-        self._beyond_bytes = 0
-        if self._upload is None:
-            return
+        self._release_beyond()
         upload, self._upload = self._upload, None
-        await abort_recorded(self._upstream, self._journal, upload)
+        files = [*self._unsent.values(), *([self._parked] if self._parked is not None else [])]
+        self._unsent.clear()
+        self._parked = None
+        for path in files:
+            with logged("a file of parts stays until the next start", *self.target):
+                path.unlink(missing_ok=True)
+        if upload is not None:
+            await abort_recorded(self._upstream, self._journal, upload)
 
     async def settle(self) -> None:
         """Wait until nothing is on its way. A part that failed is an error of the next `write` or of `finish`."""
@@ -157,11 +159,14 @@ class StoredWriter:
         if self._pending_bytes and self._parked is None:
             self._parked = await self._spill(self._pending)
             self._take_pending()
+        # Or its owner, who waits for memory, would wait for just this.
+        self._release_beyond()
 
     async def unpark(self) -> None:
         """Bring back what `park` moved to disk."""
         if self._parked is None:
             return
+        self._account(self._next_part_bytes())
         body = await asyncio.to_thread(self._parked.read_bytes)
         self._parked.unlink()
         self._parked = None
@@ -213,11 +218,9 @@ class StoredWriter:
 
     async def _spill(self, pieces: Sequence[Buffer]) -> Path:
         path = self._journal.new_spill_file()
-        writing = asyncio.ensure_future(asyncio.to_thread(lambda: path.write_bytes(b"".join(pieces))))
         try:
-            await asyncio.shield(writing)
+            await in_thread(lambda: path.write_bytes(b"".join(pieces)))
         except BaseException:
-            await asyncio.wait([writing])  # the thread would make the file again
             path.unlink(missing_ok=True)
             raise
         return path
@@ -253,6 +256,10 @@ class StoredWriter:
         if beyond > self._beyond_bytes:
             self._budget.exceed(beyond - self._beyond_bytes)
             self._beyond_bytes = beyond
+
+    def _release_beyond(self) -> None:
+        self._budget.release(self._beyond_bytes)
+        self._beyond_bytes = 0
 
     def _check_whole(self, sent_bytes: int) -> None:
         if sent_bytes != self.stored_bytes:

@@ -24,10 +24,11 @@ from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import PROBE_BYTES, SETTLE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored
 
+from .afterwards import logged
 from .body_encoder import BodyEncoder
 from .checks import check_object_size, check_part_list, check_part_sizes
 from .guard import NO_CONTAINER
-from .parts import ReceivedPart, receive_part
+from .parts import ReceivedPart, receive_part, settled_parts
 from .passed_upload import PassedUpload
 from .put import recognise
 from .store import Store, VerifiedBody
@@ -65,6 +66,8 @@ class MultipartUpload:
         self.initiated = datetime.now(UTC)
         self.received: dict[int, ReceivedPart] = {}
         self.state = State.UNDECIDED
+        self.calls = 0
+        """Parts that are being sent."""
         self._store = store
         self._turn = asyncio.Lock()
         self._taken: list[ReceivedPart] = []
@@ -84,6 +87,13 @@ class MultipartUpload:
     async def put_part(self, number: int, body: VerifiedBody, length: int) -> Part:
         """Take one part; a number that was there already is replaced."""
         self._check_open()
+        self.calls += 1
+        try:
+            return await self._put_part(number, body, length)
+        finally:
+            self.calls -= 1
+
+    async def _put_part(self, number: int, body: VerifiedBody, length: int) -> Part:
         if self._passed is not None:
             part = await self._passed.put_part(number, body, length)
         else:
@@ -113,8 +123,8 @@ class MultipartUpload:
                 if self._writer is not None:
                     await self._writer.settle()
                     await self._writer.park()
-            except OSError as error:  # a full disk: what is held stays in memory
-                _log.warning("upload of %s/%s keeps its memory: %s", *self.target, error)
+            except Exception as error:  # such as a full disk: what is held stays in memory, the others are still asked
+                _log.warning("upload of %s/%s keeps its memory: %r", *self.target, error)
                 return
             self._release(0)
 
@@ -127,8 +137,13 @@ class MultipartUpload:
 
         task = asyncio.create_task(in_turn())
         self._working.add(task)  # the loop itself would let it go once nobody waits for it
-        task.add_done_callback(self._working.discard)
+        task.add_done_callback(self._worked)
         return await asyncio.shield(task)
+
+    def _worked(self, task: asyncio.Task[Any]) -> None:
+        self._working.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be there any more to be told
 
     def _check_open(self) -> None:
         if self.state is State.ENDED:
@@ -142,6 +157,8 @@ class MultipartUpload:
         # In turn: a part that is being encoded must not be replaced under the encoder.
         try:
             self._check_open()
+            if self._passed is not None:
+                self._passed.check_there(part)
             self._register(part)
         except S3Error:
             part.drop()
@@ -170,28 +187,12 @@ class MultipartUpload:
         if self._passed is not None:
             await self._passed.send_on(self.received.values())
         elif self.state is State.ENCODED and self._chosen is None:
-            settled = self._settled()
+            settled = settled_parts(self.received, len(self._taken) + 1, SETTLE_BYTES)
             if settled:
                 try:
                     await self._take(settled)
                 finally:
                     self._leave_room()
-
-    def _settled(self) -> list[ReceivedPart]:
-        """The next parts in order that have SETTLE_BYTES of others behind them."""
-        ahead: list[ReceivedPart] = []
-        number = len(self._taken) + 1
-        while number in self.received:
-            ahead.append(self.received[number])
-            number += 1
-        behind = sum(part.size for part in ahead)
-        settled: list[ReceivedPart] = []
-        for part in ahead:
-            behind -= part.size
-            if behind < SETTLE_BYTES:
-                break
-            settled.append(part)
-        return settled
 
     async def _decide(self, first: ReceivedPart) -> None:
         assert first.body is not None
@@ -294,7 +295,9 @@ class MultipartUpload:
             async with self._turn:
                 if self._writer.is_settled:
                     self._release(min(self._held_bytes, self._store.settings.part_bytes))
-                    return
+                    break
+        if self._store.writes.is_short:
+            await self.relieve()  # others began to wait while this one was at work, and were told of nothing to give
 
     def _release(self, keep_bytes: int) -> None:
         self._store.writes.release(self._held_bytes - keep_bytes)
@@ -344,6 +347,7 @@ class MultipartUpload:
         # A client that is refused may ask again, on other conditions: nothing that was done is lost.
         with self._ended_unless(S3Error, UpstreamError):
             stored = await self._encoder.finish(conditions)
+        with logged("what follows a visible object failed", *self.target):
             self._store.lineage.predecessors.written(*self.target, self._encoder.encoder.totals.logical_bytes)
         await self._end()
         return Stored(str(etag), stored.headers, stored.last_modified)
@@ -368,15 +372,18 @@ class MultipartUpload:
 
     async def _abort(self) -> None:
         if self._passed is not None and self.state is not State.ENDED:
-            await self._passed.abort()
+            with logged("what was sent could not be dropped", *self.target):
+                await self._passed.abort()
         await self._end()
 
     async def _end(self) -> None:
         self.state = State.ENDED
         for part in self.received.values():
             part.drop()
-        if self._encoder is not None:
-            await self._encoder.abort()
-        if self._ebbing is not None:
-            self._ebbing.cancel()
-        self._release(0)
+        try:
+            if self._encoder is not None:
+                await self._encoder.abort()
+        finally:
+            if self._ebbing is not None:
+                self._ebbing.cancel()
+            self._release(0)

@@ -23,6 +23,9 @@ from .upload import MultipartUpload
 
 _log = logging.getLogger(__name__)
 _EXPIRY_PERIOD_S = 60.0
+# Of a Complete: the number and the ETag of each part; and with them its conditions.
+_Listed = list[tuple[int, str]]
+_Asked = tuple[_Listed, Conditions | None, Headers | None]
 
 
 class Uploads:
@@ -32,8 +35,8 @@ class Uploads:
         self._store = store
         self._open: dict[str, MultipartUpload] = {}
         self._last_used_s: dict[str, float] = {}
-        self._completing: dict[str, asyncio.Task[Stored]] = {}
-        self._completed: OrderedDict[str, tuple[tuple[str, str], Stored]] = OrderedDict()
+        self._completing: dict[str, tuple[_Asked, asyncio.Task[Stored]]] = {}
+        self._completed: OrderedDict[str, tuple[tuple[str, str], _Listed, Stored]] = OrderedDict()
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -64,7 +67,7 @@ class Uploads:
         self, bucket: str, key: str, upload_id: str, number: int, body: VerifiedBody, length: int
     ) -> Part:
         """Take one part."""
-        return await self._find(bucket, key, upload_id).put_part(number, body, length)
+        return await self._put_part(self._find(bucket, key, upload_id), number, body, length)
 
     async def put_part_copy(
         self,
@@ -80,7 +83,13 @@ class Uploads:
         upload = self._find(bucket, key, upload_id)
         header = upload.plan.header if upload.plan else None
         body = CopiedBody(read_object(self._store, source, first, length), header)
-        return await upload.put_part(number, body, length)
+        return await self._put_part(upload, number, body, length)
+
+    async def _put_part(self, upload: MultipartUpload, number: int, body: VerifiedBody, length: int) -> Part:
+        try:
+            return await upload.put_part(number, body, length)
+        finally:
+            self._touch(upload.upload_id)
 
     async def complete(
         self,
@@ -91,17 +100,25 @@ class Uploads:
         conditions: Conditions | None,
         announced: Headers | None = None,
     ) -> Stored:
-        """Make the object visible; the same answer where a client asks again because the first one was lost."""
+        """Make the object visible; the same answer where a client asks for the same again because the first one was lost."""
+        listed = [(part.number, part.etag) for part in parts]
+        asked: _Asked = listed, conditions, announced
+        while (running := self._completing.get(upload_id)) is not None and running[0] != asked:
+            await asyncio.wait([running[1]])
         done = self._completed.get(upload_id)
-        if done is not None and done[0] == (bucket, key):
-            return done[1]
+        if done is not None and done[:2] == ((bucket, key), listed):
+            return done[2]
         upload = self._find(bucket, key, upload_id)
-        running = self._completing.get(upload_id)
         if running is None:
-            running = asyncio.create_task(self._complete(upload, parts, conditions, announced))
-            self._completing[upload_id] = running
-            running.add_done_callback(lambda _: self._completing.pop(upload_id, None))
-        return await asyncio.shield(running)
+            task = asyncio.create_task(self._complete(upload, parts, conditions, announced))
+            self._completing[upload_id] = running = asked, task
+            task.add_done_callback(lambda task: self._ended(upload_id, task))
+        return await asyncio.shield(running[1])
+
+    def _ended(self, upload_id: str, task: asyncio.Task[Stored]) -> None:
+        self._completing.pop(upload_id, None)
+        if not task.cancelled():
+            task.exception()  # nobody may be there any more to be told
 
     async def _complete(
         self,
@@ -110,9 +127,12 @@ class Uploads:
         conditions: Conditions | None,
         announced: Headers | None,
     ) -> Stored:
-        stored = await upload.complete(parts, conditions, announced)
+        try:
+            stored = await upload.complete(parts, conditions, announced)
+        finally:
+            self._touch(upload.upload_id)
         self._forget(upload.upload_id)
-        self._completed[upload.upload_id] = (upload.target, stored)
+        self._completed[upload.upload_id] = (upload.target, [(part.number, part.etag) for part in parts], stored)
         while len(self._completed) > COMPLETED_KEPT:
             self._completed.popitem(last=False)
         return stored
@@ -166,8 +186,13 @@ class Uploads:
         upload = self._open.get(upload_id)
         if upload is None or upload.target != (bucket, key):
             raise S3Error("NoSuchUpload", UploadId=upload_id)
-        self._last_used_s[upload_id] = time.monotonic()
+        self._touch(upload_id)
         return upload
+
+    def _touch(self, upload_id: str) -> None:
+        # After a call, too: one may take longer than an upload may be idle.
+        if upload_id in self._open:
+            self._last_used_s[upload_id] = time.monotonic()
 
     def _forget(self, upload_id: str) -> None:
         self._open.pop(upload_id, None)
@@ -177,8 +202,8 @@ class Uploads:
         while True:
             await asyncio.sleep(min(_EXPIRY_PERIOD_S, self._store.settings.upload_max_age_s))
             oldest_s = time.monotonic() - self._store.settings.upload_max_age_s
-            for upload_id in [one for one, used_s in self._last_used_s.items() if used_s < oldest_s]:
-                await self._end_idle(upload_id)
+            for upload_id in list(self._open):
+                await self._end_idle(upload_id, oldest_s)
             try:
                 await abort_left_open(self._store.upstream, self._store.journal)
                 await abort_unanswered(self._store.upstream, self._store.journal, self._store.settings.upload_max_age_s)
@@ -186,10 +211,12 @@ class Uploads:
                 # What is left must be looked for again.
                 _log.exception("leftover uploads could not be aborted")
 
-    async def _end_idle(self, upload_id: str) -> None:
+    async def _end_idle(self, upload_id: str, oldest_s: float) -> None:
         upload = self._open.get(upload_id)
-        if upload is None or upload_id in self._completing:
-            return  # ended, or about to be, while another one was aborted
+        if upload is None or upload.calls or upload_id in self._completing:
+            return  # ended while another one was aborted, or in use
+        if self._last_used_s[upload_id] >= oldest_s:
+            return
         _log.warning("upload of %s/%s was idle for too long and is aborted", *upload.target)
         self._forget(upload_id)
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -105,3 +108,30 @@ def test_a_folder_that_cannot_be_made_turns_the_cache_off(tmp_path: Path) -> Non
     (tmp_path / "file").write_bytes(b"")
     cache = opened(tmp_path / "file" / "cache", 1000)
     assert cache.begin() is None
+
+
+def test_a_file_is_not_closed_under_a_thread_that_writes_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    container = opened(tmp_path, 1000).begin()
+    assert container is not None
+    begins, goes_on = threading.Event(), threading.Event()
+    written: list[int] = []
+    real = os.writev
+
+    def slow(file: int, pieces: Sequence[bytes]) -> int:
+        begins.set()
+        goes_on.wait()
+        written.append(real(file, pieces))  # a closed descriptor raises, or is somebody else's by now
+        return written[-1]
+
+    monkeypatch.setattr(os, "writev", slow)
+    writing = threading.Thread(target=container.write, args=([b"frame"],))
+    dropping = threading.Thread(target=container.drop)
+    writing.start()
+    begins.wait()
+    dropping.start()
+    dropping.join(0.2)
+    goes_on.set()
+    writing.join()
+    dropping.join()
+    assert written == [5]
+    assert container.read(0, 5) is None

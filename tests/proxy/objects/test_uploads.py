@@ -295,3 +295,19 @@ async def test_the_next_start_aborts_what_a_killed_one_left_open(upstream, setti
     assert await upstream.list_uploads(BUCKET) == []
     assert list(layer.store.journal.spill_dir.iterdir()) == []
     await layer.close()
+
+
+async def test_two_completes_of_other_parts_are_not_answered_alike(objects, data):
+    parts = split(data[: 24 * MIB])
+    upload_id = await objects.uploads.create(BUCKET, "model", {})
+    sent = [await send(objects, upload_id, number, part) for number, part in parts.items()]
+    first, second = await asyncio.gather(
+        *(objects.uploads.complete(BUCKET, "model", upload_id, listed, None) for listed in (sent, sent[:2])),
+        return_exceptions=True,
+    )
+    assert first.etag == multipart_etag(parts.values())
+    assert isinstance(second, S3Error)
+    assert second.code == "NoSuchUpload"
+    assert await read_all(objects, "model") == data[: 24 * MIB]
+    with pytest.raises(S3Error, match="NoSuchUpload"):
+        await objects.uploads.complete(BUCKET, "model", upload_id, sent[:2], None)
