@@ -97,7 +97,7 @@ async def test_a_real_service_is_counted(settings, tmp_path):
         before = await take_sample(health, tmp_path)
         async with session.put(f"{service.endpoint}/training/a", data=io.BytesIO(body)) as answer:
             assert answer.status == 200
-        async with session.get(f"{service.endpoint}/training/a?select&select-type=2") as answer:
+        async with session.get(f"{service.endpoint}/training/a?torrent") as answer:
             assert answer.status == 501
         now = await take_sample(health, tmp_path)
     values = metrics_between(before, now)
