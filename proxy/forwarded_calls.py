@@ -12,6 +12,7 @@ from typing import Final
 FORWARDED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("GET", "bucket"): frozenset(
         {
+            "abac",
             "accelerate",
             "acl",
             "analytics",
@@ -39,6 +40,7 @@ FORWARDED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ),
     ("PUT", "bucket"): frozenset(
         {
+            "abac",
             "accelerate",
             "acl",
             "analytics",

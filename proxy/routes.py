@@ -38,6 +38,11 @@ Handler: TypeAlias = Callable[[Context], Awaitable[web.StreamResponse]]
 # Those that we answer ourselves (_TABLE), or not at all: the keys of a CreateSession would be the proxy's own.
 _OTHERS: Final = frozenset({"attributes", "delete", "location", "session", "uploadId", "uploads", "versions"})
 _SUBRESOURCES: Final = _OTHERS.union(*FORWARDED.values())
+# Those that may put another object at the key.
+_WRITES: Final[Mapping[tuple[str, str], Handler]] = {
+    ("object", "encryption"): forward_write,
+    ("object", "renameObject"): rename,
+}
 
 # Parameters of calls that we answer, which a client may send without a value.
 _PARAMETERS: Final = frozenset({"partNumber", "versionId"})
@@ -81,9 +86,11 @@ def find_handler(context: Context) -> tuple[str, Handler]:
     if found is not None and not (found[1] is post_object and not is_form(context)):
         return with_customer_key(found) if has_customer_key(context.headers, found[0]) else found
     name = subresource.partition(" ")[0]
-    if name in FORWARDED.get((method, target), ()):
-        return f"Forward.{name}", rename if name == "renameObject" else forward
-    if subresource == UNKNOWN_CALL:
+    is_known = name in FORWARDED.get((method, target), ())
+    if is_known and not (method != "GET" and _has_unknown(context)):
+        return f"Forward.{name}", _WRITES.get((target, name), forward)
+    if is_known or subresource == UNKNOWN_CALL:
+        subresource = UNKNOWN_CALL
         return subresource, forward_write if target == "object" else forward
     raise S3Error("MethodNotAllowed", Method=method, ResourceType=target.upper())
 
@@ -105,6 +112,6 @@ def _subresource(context: Context, target: str) -> str:
 def _has_unknown(context: Context) -> bool:
     """Whether a parameter without a value, and so perhaps the name of a call, is none that we know."""
     return any(
-        not value and name not in _PARAMETERS and not name.lower().startswith(_IGNORED)
+        not value and name not in _PARAMETERS | _SUBRESOURCES and not name.lower().startswith(_IGNORED)
         for name, value in context.query.items()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -14,13 +14,11 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.http.conditions import check_read, read_conditions
 from s4weights.proxy.http.fields import check_header
 from s4weights.proxy.http.ranges import Slice, parse_range
-from s4weights.proxy.objects.cut_off import checked_start, may_be_cut_off
-from s4weights.proxy.objects.store import chain
 from s4weights.proxy.objects.types import LogicalObject
 
 from .archived import find_unless_archived
 from .attributes import check_key
-from .forward import forward, forward_if_possible, forwarded, pass_back
+from .forward import forward, forward_if_possible
 from .multipart import part_number
 
 _OVERRIDES: Final = {
@@ -92,24 +90,7 @@ async def _part_that_passed_through(context: Context, found: LogicalObject) -> w
     """One part of a body that is none of ours: the bucket alone knows where it lies. None: it is to be answered here."""
     if found.is_container or "partNumber" not in context.query:
         return None
-    is_first = part_number(context) == 1 and "range" not in context.headers
-    if context.request.method != "GET" or not is_first or not may_be_cut_off(found):
-        return await forward_if_possible(context)
-    try:
-        answer = await context.upstream.forward(forwarded(context, b""))
-    except S3Error as error:
-        if error.code != "NotImplemented":
-            raise
-        return None
-    try:
-        # The first part begins as the object does.
-        if answer.status in (200, 206) and isinstance(answer.body, AsyncGenerator):
-            rest = checked_start(found, answer.body, 0, found.stored.size)
-            answer.body = chain([await anext(rest, b"")], rest)
-    except BaseException:
-        answer.release()
-        raise
-    return await pass_back(context, answer)
+    return await forward_if_possible(context)
 
 
 async def _begin(

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from s4weights.codec.bases import BasePlanner, BaseTable
@@ -21,6 +22,7 @@ from s4weights.proxy.lineage.calls import NewObject
 from s4weights.proxy.lineage.names import new_nonce
 from s4weights.proxy.lineage.protocol import unclaim
 from s4weights.proxy.lineage.timing import DELAYS
+from s4weights.proxy.threads import in_thread
 
 from .bases import Bases, StoredContainer
 from .codec_pool import CodecPool
@@ -115,7 +117,7 @@ class BasedBody:
         async with self._keeping:
             pieces, self._unkept, self._unkept_bytes = self._unkept, [], 0
             if pieces:
-                await asyncio.to_thread(cached.write, pieces)
+                await in_thread(partial(cached.write, pieces))
 
     def needs(self, digest: bytes, size: int) -> NewObject:
         """What the object is, once its body has ended. Raises: S3Error where its pins may be too old by now."""

@@ -57,7 +57,7 @@ async def checked_start(
                 check_start(found, start)
                 piece = start
             first, at = at, at + len(piece)
-            if piece := piece[max(0, skipped - first) : end - first]:
+            if piece := piece[max(0, skipped - first) : max(0, end - first)]:
                 yield piece
     if not at and start:
         yield start[skipped:end]

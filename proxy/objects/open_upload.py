@@ -57,13 +57,13 @@ async def complete_recorded(
     complete: Callable[[], Awaitable[Stored]],
     find_completed: Callable[[], Awaitable[Stored | None]],
     *,
-    unsure: str | None = None,
+    sent_again: Callable[[], bool] = lambda: False,
 ) -> Stored:
     """Complete an upload, again where the answer is lost.
 
     find_completed: looks for the object where the upload is gone: an earlier try, ours or the client library's own, may have
-    completed it and lost its answer. None: it did not. unsure: the number of a part that may be another in the bucket than the
-    one that was acknowledged last.
+    completed it and lost its answer. None: it did not. sent_again: whether a part may be another one in the bucket than was
+    acknowledged last.
     """
     gone = {"NoSuchUpload"}
     for attempt in range(1, _COMPLETE_ATTEMPTS + 1):
@@ -79,11 +79,7 @@ async def complete_recorded(
             if error.after_fault:
                 gone.add("PreconditionFailed")
             found = await find_completed() if error.code in gone else None
-            if found is None and error.code == "InvalidPart" and unsure is not None:
-                raise S3Error(
-                    "InvalidPart", f"Part {unsure} was sent again; send it once more.", PartNumber=unsure
-                ) from error
-            if found is None and error.code == "InvalidPart":
+            if found is None and error.code == "InvalidPart" and not sent_again():
                 # It acknowledged them all: an answer was changed on its way, and the next try begins anew.
                 raise UpstreamError(f"{upload.bucket}/{upload.key}: the bucket does not know its own parts") from error
             if found is None:

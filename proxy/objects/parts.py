@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 from s4weights.codec.types import Buffer
@@ -65,19 +67,25 @@ class PartBody:
             for chunk in self._chunks:
                 yield chunk
             return
-        with await asyncio.to_thread(self._path.open, "rb", buffering=0) as file:
-            while chunk := await asyncio.to_thread(file.read, MIB):
+        path = self._path
+        with await in_thread(lambda: path.open("rb", buffering=0), undo=_close) as file:
+            while chunk := await in_thread(partial(file.read, MIB)):
                 yield chunk
 
     async def _spill(self, body: AsyncIterator[bytes], path: Path) -> None:
-        await in_thread(partial(_append, path, b""))
+        await in_thread(lambda: path.touch(exist_ok=False))
         async for chunk in body:
             await in_thread(partial(_append, path, chunk))
 
 
+def _close(file: FileIO) -> None:
+    file.close()
+
+
 def _append(path: Path, chunk: Buffer) -> None:
     view = memoryview(chunk)
-    with path.open("ab", buffering=0) as file:
+    with path.open("r+b", buffering=0) as file:  # not `ab`: a file that went meanwhile must not be made again
+        file.seek(0, os.SEEK_END)
         while view:
             view = view[file.write(view) :]
 

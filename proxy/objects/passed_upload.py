@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
@@ -30,10 +30,9 @@ class PassedUpload:
         self._upload = upload
         self._connections = asyncio.Semaphore(PARTS_IN_FLIGHT)
         self._is_aborted = False
-        # One part number's sends go one by one: of two at once the bucket alone would know which it keeps.
-        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._there: dict[int, bytes | None] = {}
-        """MD5 of the part in the bucket by number; None while it is not known."""
+        self._sends: Counter[int] = Counter()
+        self._streaming: Counter[int] = Counter()
+        self._sending: dict[int, asyncio.Event] = {}
 
     @classmethod
     async def open(
@@ -52,27 +51,29 @@ class PassedUpload:
 
     async def put_part(self, number: int, body: VerifiedBody, size: int) -> ReceivedPart:
         """Stream one part to the bucket."""
+        while (earlier := self._sending.get(number)) is not None:
+            await earlier.wait()  # or it might get there behind this one
         checksum = sent_checksum(body, self._plan.header) if self._plan else None
-        async with self._turns[number]:
-            self._there[number] = None
+        self._streaming[number] += 1
+        try:
             stored = await self._send(number, aiter(body), size, checksum)
-            self._there[number] = body.md5
-            return ReceivedPart(number, body.md5, size, body.checksums, stored_etag=stored.etag)
-
-    def check_there(self, part: ReceivedPart) -> None:
-        """Before a part is acknowledged. Raises: S3Error ServiceUnavailable where the bucket may have another one by now."""
-        if part.body is None and self._there.get(part.number) != part.md5:
-            raise S3Error("ServiceUnavailable", f"Part {part.number} was sent twice at the same time; send it again.")
+        finally:
+            self._streaming[number] -= 1
+        return ReceivedPart(number, body.md5, size, body.checksums, stored_etag=stored.etag)
 
     async def send_on(self, parts: Iterable[ReceivedPart]) -> None:
         """Send the parts that were kept until it was known that this body passes through."""
 
         async def send(part: ReceivedPart) -> None:
-            if part.body is not None:
-                async with self._connections, self._turns[part.number]:
-                    self._there[part.number] = None
+            async with self._connections:
+                if part.body is None or self._streaming[part.number]:
+                    return  # a later form is on its way: it takes the place of this one, or this one is sent after all
+                self._sending[part.number] = sent = asyncio.Event()
+                try:
                     stored = await self._send(part.number, part.body.chunks(), part.size, self._known(part))
-                    self._there[part.number] = part.md5
+                finally:
+                    del self._sending[part.number]
+                    sent.set()
                 part.stored_etag = stored.etag
                 part.drop()
 
@@ -104,7 +105,7 @@ class PassedUpload:
                 upload.bucket, upload.key, upload.upload_id, parts, conditions, checksums
             ),
             lambda: self._find_completed(chosen),
-            unsure=next((str(part.number) for part in chosen if self._there.get(part.number) != part.md5), None),
+            sent_again=lambda: any(self._sends[part.number] > 1 for part in chosen),
         )
         size = sum(part.size for part in chosen)
         with logged("what follows a visible object failed", upload.bucket, upload.key):
@@ -124,6 +125,7 @@ class PassedUpload:
 
     async def _send(self, number: int, body: Body, size: int, checksum: SentChecksum | None) -> Part:
         upload = self._upload
+        self._sends[number] += 1
         try:
             return await self._store.upstream.put_part(
                 upload.bucket, upload.key, upload.upload_id, number, body, size, checksum

@@ -157,8 +157,6 @@ class MultipartUpload:
         # In turn: a part that is being encoded must not be replaced under the encoder.
         try:
             self._check_open()
-            if self._passed is not None:
-                self._passed.check_there(part)
             self._register(part)
         except S3Error:
             part.drop()

@@ -66,7 +66,6 @@ def test_it_is_read_from_its_beginning_with_an_error(server: Any, proxy: ProxyPr
             {"Range": "bytes=0-3"},
             {"Range": "bytes=9-12"},
             {"Range": "bytes=0-8388607"},
-            {"PartNumber": 1},
         ):
             with pytest.raises(ClientError) as raised:
                 client.get_object(Bucket=BUCKET, Key=f"cut/{name}", **asked)["Body"].read()

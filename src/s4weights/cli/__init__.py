@@ -73,12 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _reader_is_gone() -> bool:
     """Whether nobody reads the results any more, as behind `| head`; nothing is written to it from then on."""
+    try:
+        out = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a file: replaced by who calls this as a function
+        return False
     asked = select.poll()
-    asked.register(sys.stdout.fileno(), select.POLLOUT)
+    asked.register(out, select.POLLOUT)
     if not any(events & select.POLLERR for _, events in asked.poll(0)):
         return False
     # The interpreter flushes once more at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out)
     return True
 
 

@@ -92,6 +92,11 @@ def test_methods_without_a_call_are_refused(method, path):
     assert (error.value.code, error.value.status) == ("MethodNotAllowed", 405)
 
 
+def test_a_call_that_we_do_not_know_is_not_hidden_by_one_that_we_know():
+    assert operation("PUT", "/training/k?tagging&aCallOfNextYear") == "Forward.other"
+    assert operation("POST", "/training/k?restore&versionId=") == "Forward.restore"
+
+
 def test_two_calls_in_one_are_refused():
     with pytest.raises(S3Error, match="Conflicting query string parameters: acl, uploadId"):
         operation("PUT", "/training/k?uploadId=1&partNumber=1&acl")

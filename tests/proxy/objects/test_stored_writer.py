@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import tracemalloc
@@ -13,7 +12,6 @@ import pytest
 
 from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.metrics import Metrics
-from s4weights.proxy.objects import stored_writer
 from s4weights.proxy.objects.objects import Objects
 
 from .conftest import BUCKET, MIB, assert_nothing_left, body, directory_with_bucket, read_all
@@ -171,22 +169,3 @@ async def test_what_passes_through_goes_on_where_a_part_failed(objects, upstream
     listed = objects.uploads.list_parts(BUCKET, "k", upload_id)
     await objects.complete(BUCKET, "k", upload_id, listed, None)
     assert await read_all(objects, "k") == data
-
-
-async def test_an_upload_of_large_parts_does_not_wait_for_the_memory_that_it_holds(
-    objects, upstream, weights, monkeypatch
-):
-    """Beyond a thousand parts a part is larger, and takes memory beyond what an upload begins with."""
-    monkeypatch.setattr(stored_writer, "PART_GROWTH", ((1, 1), (2, 4)))
-    data = weights(60 * MIB)
-    upload_id, part = await begun(objects, data)
-    upstream.fails = lambda: upstream.sends > 1
-    with pytest.raises(UpstreamError):
-        await objects.complete(BUCKET, "k", upload_id, [part], None)
-    upstream.fails = lambda: False
-    upload = objects.uploads.find(BUCKET, "k", upload_id)
-    await upload._ebbing
-    objects.store.writes.total_bytes = objects.store.writes.used_bytes  # others hold the rest
-    await asyncio.wait_for(objects.complete(BUCKET, "k", upload_id, [part], None), 60)
-    assert await read_all(objects, "k") == data
-    await assert_nothing_left(objects, upstream)
