@@ -9,85 +9,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-FORWARDED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
-    ("GET", "bucket"): frozenset(
-        {
-            "abac",
-            "accelerate",
-            "acl",
-            "analytics",
-            "cors",
-            "encryption",
-            "intelligent-tiering",
-            "inventory",
-            "lifecycle",
-            "logging",
-            "metadataConfiguration",
-            "metadataTable",
-            "metrics",
-            "notification",
-            "object-lock",
-            "ownershipControls",
-            "policy",
-            "policyStatus",
-            "publicAccessBlock",
-            "replication",
-            "requestPayment",
-            "tagging",
-            "versioning",
-            "website",
-        }
-    ),
-    ("PUT", "bucket"): frozenset(
-        {
-            "abac",
-            "accelerate",
-            "acl",
-            "analytics",
-            "cors",
-            "encryption",
-            "intelligent-tiering",
-            "inventory",
-            "lifecycle",
-            "logging",
-            "metadataInventoryTable",
-            "metadataJournalTable",
-            "metrics",
-            "notification",
-            "object-lock",
-            "ownershipControls",
-            "policy",
-            "publicAccessBlock",
-            "replication",
-            "requestPayment",
-            "tagging",
-            "versioning",
-            "website",
-        }
-    ),
-    ("DELETE", "bucket"): frozenset(
-        {
-            "analytics",
-            "cors",
-            "encryption",
-            "intelligent-tiering",
-            "inventory",
-            "lifecycle",
-            "metadataConfiguration",
-            "metadataTable",
-            "metrics",
-            "ownershipControls",
-            "policy",
-            "publicAccessBlock",
-            "replication",
-            "tagging",
-            "website",
-        }
-    ),
-    ("POST", "bucket"): frozenset({"metadataConfiguration", "metadataTable"}),
-    ("GET", "object"): frozenset({"acl", "legal-hold", "retention", "tagging", "torrent"}),
-    ("PUT", "object"): frozenset({"acl", "encryption", "legal-hold", "renameObject", "retention", "tagging"}),
-    ("DELETE", "object"): frozenset({"tagging"}),
-    ("POST", "object"): frozenset({"restore", "select"}),
+_READ: Final = frozenset({"GET"})
+_SET: Final = frozenset({"GET", "PUT"})
+_SET_AND_REMOVED: Final = frozenset({"GET", "PUT", "DELETE"})
+_MADE_AND_REMOVED: Final = frozenset({"GET", "POST", "DELETE"})
+_PUT: Final = frozenset({"PUT"})
+_POST: Final = frozenset({"POST"})
+
+FORWARDED: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "bucket": {
+        "abac": _SET,
+        "accelerate": _SET,
+        "acl": _SET,
+        "analytics": _SET_AND_REMOVED,
+        "cors": _SET_AND_REMOVED,
+        "encryption": _SET_AND_REMOVED,
+        "intelligent-tiering": _SET_AND_REMOVED,
+        "inventory": _SET_AND_REMOVED,
+        "lifecycle": _SET_AND_REMOVED,
+        "logging": _SET,
+        "metadataConfiguration": _MADE_AND_REMOVED,
+        "metadataInventoryTable": _PUT,
+        "metadataJournalTable": _PUT,
+        "metadataTable": _MADE_AND_REMOVED,
+        "metrics": _SET_AND_REMOVED,
+        "notification": _SET,
+        "object-lock": _SET,
+        "ownershipControls": _SET_AND_REMOVED,
+        "policy": _SET_AND_REMOVED,
+        "policyStatus": _READ,
+        "publicAccessBlock": _SET_AND_REMOVED,
+        "replication": _SET_AND_REMOVED,
+        "requestPayment": _SET,
+        "tagging": _SET_AND_REMOVED,
+        "versioning": _SET,
+        "website": _SET_AND_REMOVED,
+    },
+    "object": {
+        "acl": _SET,
+        "encryption": _PUT,
+        "legal-hold": _SET,
+        "renameObject": _PUT,
+        "restore": _POST,
+        "retention": _SET,
+        "select": _POST,
+        "tagging": _SET_AND_REMOVED,
+        "torrent": _READ,
+    },
 }
-"""(method, what is addressed) -> sub-resources."""
+"""What is addressed -> sub-resource -> methods."""

@@ -86,12 +86,11 @@ def find_handler(context: Context) -> tuple[str, Handler]:
     if found is not None and not (found[1] is post_object and not is_form(context)):
         return with_customer_key(found) if has_customer_key(context.headers, found[0]) else found
     name = subresource.partition(" ")[0]
-    is_known = name in FORWARDED.get((method, target), ())
-    if is_known and not (method != "GET" and _has_unknown(context)):
+    is_known = method in FORWARDED.get(target, {}).get(name, ())
+    if is_known and (method == "GET" or not _has_unknown(context)):
         return f"Forward.{name}", _WRITES.get((target, name), forward)
     if is_known or subresource == UNKNOWN_CALL:
-        subresource = UNKNOWN_CALL
-        return subresource, forward_write if target == "object" else forward
+        return UNKNOWN_CALL, forward_write if target == "object" else forward
     raise S3Error("MethodNotAllowed", Method=method, ResourceType=target.upper())
 
 

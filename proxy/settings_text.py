@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from .config import Settings
@@ -32,15 +30,3 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and value >= _MIB and value % _MIB == 0:
         return f"{value // _MIB}MiB"
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def defaults() -> dict[str, str]:
-    """By name, as shown; empty where there is none. A path is as it is written in Settings."""
-    return {
-        one.name: ""
-        if one.name == "upstream"
-        else one.default.as_posix()
-        if isinstance(one.default, Path)
-        else shown(one.default)
-        for one in fields(Settings)
-    }

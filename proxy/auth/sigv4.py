@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from urllib.parse import parse_qsl
 
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.query import read_query
 
 from .canonical import (
     ALGORITHM,
@@ -77,7 +77,7 @@ def verify(
     """
     now = now or datetime.now(UTC)
     authorization = _header(headers, "authorization")
-    query = dict(parse_qsl(raw_query, keep_blank_values=True))
+    query = read_query(raw_query)
     in_query = is_presigned(query)
     if authorization is not None and in_query:
         raise S3Error("InvalidArgument", "Only one auth mechanism allowed.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote
 
 from aiohttp import web
 
 from s4weights.proxy.checksums.algorithms import header_of
 from s4weights.proxy.context import Context
 from s4weights.proxy.errors import S3Error
+from s4weights.proxy.http.query import write_query
 from s4weights.proxy.objects.parts import CopiedBody
 from s4weights.proxy.objects.store import sent_checksum
 from s4weights.proxy.objects.types import LogicalObject
@@ -51,7 +51,7 @@ async def copy_into_foreign(context: Context) -> web.StreamResponse:
 
 async def _begun(context: Context) -> Forwarded:
     """ListParts, which tells whether there is such an upload, and what checksum its parts need."""
-    query = f"max-parts=1&uploadId={quote(context.query['uploadId'], safe='-._~')}"
+    query = write_query([("max-parts", "1"), ("uploadId", context.query["uploadId"])])
     return await context.upstream.forward(Forwarded("GET", context.path, query, body=b"", length=0))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
@@ -17,3 +19,9 @@ def logged(what: str, *where: str) -> Iterator[None]:
         yield
     except Exception:
         _log.exception("%s: %s", "/".join(where), what)
+
+
+def unheard(task: asyncio.Task[Any]) -> None:
+    """For a task that has ended: its error is no fault of ours where whoever asked has gone away."""
+    if not task.cancelled():
+        task.exception()

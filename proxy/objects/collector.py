@@ -43,6 +43,8 @@ class Collector:
         """Do it, and tell of each deed. Raises: S3Error, UpstreamError."""
         # First what is missing: a pin that is added here holds what would else be swept below.
         async for entry in self.objects(bucket):
+            if entry.size < MIN_CONTAINER_BYTES:
+                continue
             for one in await self._pin_again(bucket, entry.key, dry_run=dry_run):
                 yield one
         async for entry in self._old(bucket, ALL_PINS):
@@ -55,12 +57,10 @@ class Collector:
             if await self._hidden(bucket, entry.key, dry_run=dry_run):
                 yield Found("hidden base removed", entry.key, entry.size)
 
-    async def objects(
-        self, bucket: str, prefix: str = "", *, at_least_bytes: int = MIN_CONTAINER_BYTES
-    ) -> AsyncIterator[Entry]:
-        """What clients see that may be a container, or (from HEADER_BYTES on) the rest of one."""
+    async def objects(self, bucket: str, prefix: str = "") -> AsyncIterator[Entry]:
+        """What clients see."""
         async for entry in list_entries(self._upstream, bucket, prefix):
-            if not is_hidden(entry.key) and entry.size >= at_least_bytes:
+            if not is_hidden(entry.key):
                 yield entry
 
     async def clear_hidden(self, bucket: str) -> None:

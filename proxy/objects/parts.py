@@ -83,11 +83,9 @@ def _close(file: FileIO) -> None:
 
 
 def _append(path: Path, chunk: Buffer) -> None:
-    view = memoryview(chunk)
-    with path.open("r+b", buffering=0) as file:  # not `ab`: a file that went meanwhile must not be made again
+    with path.open("r+b") as file:  # not `ab`: a file that went meanwhile must not be made again
         file.seek(0, os.SEEK_END)
-        while view:
-            view = view[file.write(view) :]
+        file.write(chunk)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from s4weights.proxy.checksums.plan import FULL_OBJECT
 from s4weights.proxy.limits import GATHERED_WHERE_HELD_BYTES, PROBE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Stored
 
+from .afterwards import logged
 from .body_encoder import BodyEncoder
 from .guard import NO_CONTAINER
 from .store import Store, VerifiedBody, chain, passed_headers, sent_checksum
@@ -65,7 +66,8 @@ async def _pass_through(
         return await store.upstream.put(*target, sent, length, headers_sent, stored_conditions, sent_checksum(body))
 
     stored = await store.guard.replace(target, NO_CONTAINER, conditions, send, once=kept is None)
-    store.metrics.object_written(length, length, "passed-through")
+    with logged("what follows a visible object failed", *target):
+        store.metrics.object_written(length, length, "passed-through")
     return stored
 
 
@@ -107,7 +109,8 @@ async def _encode(
                 return await _pass_through(store, target, body, (raw, chunks), kind, length, headers, conditions)
             await encoder.commit(store.writer(target, headers))
         stored = await encoder.finish(conditions)
-        store.lineage.predecessors.written(*target, length)
+        with logged("what follows a visible object failed", *target):
+            store.lineage.predecessors.written(*target, length)
         return Stored(str(etag), stored.headers, stored.last_modified)
     finally:
         await encoder.abort()

@@ -35,12 +35,12 @@ class Resolver:
         found = await self.resolve_briefly(bucket, key, version_id=version_id, last_bytes=TAIL_WITH_INDEX_BYTES)
         return await self.with_index(found)
 
-    async def resolve_surely(self, bucket: str, key: str, *, version_id: str | None = None) -> LogicalObject:
+    async def resolve_surely(self, bucket: str, key: str) -> LogicalObject:
         """As `resolve`; what is none of ours by its marker and its end is looked at where it begins as well: one more call.
 
         Raises: S3Error, also where that shows a container that was cut off; UpstreamError.
         """
-        return await self.look_at_start(await self.resolve(bucket, key, version_id=version_id))
+        return await self.look_at_start(await self.resolve(bucket, key))
 
     async def look_at_start(self, found: LogicalObject) -> LogicalObject:
         """The same object, which does not begin as a container where it is none. Raises: as resolve_surely."""

@@ -24,7 +24,7 @@ from s4weights.proxy.errors import S3Error, UpstreamError
 from s4weights.proxy.limits import PROBE_BYTES, SETTLE_BYTES
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored
 
-from .afterwards import logged
+from .afterwards import logged, unheard
 from .body_encoder import BodyEncoder
 from .checks import check_object_size, check_part_list, check_part_sizes
 from .guard import NO_CONTAINER
@@ -137,13 +137,9 @@ class MultipartUpload:
 
         task = asyncio.create_task(in_turn())
         self._working.add(task)  # the loop itself would let it go once nobody waits for it
-        task.add_done_callback(self._worked)
+        task.add_done_callback(self._working.discard)
+        task.add_done_callback(unheard)
         return await asyncio.shield(task)
-
-    def _worked(self, task: asyncio.Task[Any]) -> None:
-        self._working.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody may be there any more to be told
 
     def _check_open(self) -> None:
         if self.state is State.ENDED:

@@ -14,6 +14,7 @@ from s4weights.proxy.errors import S3Error
 from s4weights.proxy.limits import COMPLETED_KEPT, MAX_OPEN_UPLOADS
 from s4weights.proxy.upstream.protocol import Conditions, Headers, Part, Stored, Upload
 
+from .afterwards import unheard
 from .leftovers import abort_left_open, abort_unanswered
 from .parts import CopiedBody
 from .read import read_object
@@ -110,29 +111,20 @@ class Uploads:
             return done[2]
         upload = self._find(bucket, key, upload_id)
         if running is None:
-            task = asyncio.create_task(self._complete(upload, parts, conditions, announced))
+            task = asyncio.create_task(self._complete(upload, parts, asked))
             self._completing[upload_id] = running = asked, task
-            task.add_done_callback(lambda task: self._ended(upload_id, task))
+            task.add_done_callback(lambda _: self._completing.pop(upload_id, None))
+            task.add_done_callback(unheard)
         return await asyncio.shield(running[1])
 
-    def _ended(self, upload_id: str, task: asyncio.Task[Stored]) -> None:
-        self._completing.pop(upload_id, None)
-        if not task.cancelled():
-            task.exception()  # nobody may be there any more to be told
-
-    async def _complete(
-        self,
-        upload: MultipartUpload,
-        parts: Sequence[Part],
-        conditions: Conditions | None,
-        announced: Headers | None,
-    ) -> Stored:
+    async def _complete(self, upload: MultipartUpload, parts: Sequence[Part], asked: _Asked) -> Stored:
+        listed, conditions, announced = asked
         try:
             stored = await upload.complete(parts, conditions, announced)
         finally:
             self._touch(upload.upload_id)
         self._forget(upload.upload_id)
-        self._completed[upload.upload_id] = (upload.target, [(part.number, part.etag) for part in parts], stored)
+        self._completed[upload.upload_id] = (upload.target, listed, stored)
         while len(self._completed) > COMPLETED_KEPT:
             self._completed.popitem(last=False)
         return stored

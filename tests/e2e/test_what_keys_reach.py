@@ -14,20 +14,12 @@ import pytest
 
 from tests.e2e.differential import Answer, Request, Side
 from tests.e2e.proxy_process import ProxyProcess
+from tests.proxy.handlers.test_grants import KEYS
 from tests.proxy.objects.test_deltas import Run
 from tests.servers import SeaweedFS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 BUCKET, OTHER = "keys-reach", "keys-reach-other"
-KEYS = f"""
-[[key]]
-access_key = "ADMIN"
-secret_key = "admin-secret"
-[[key]]
-access_key = "TEAM"
-secret_key = "team-secret"
-prefixes = ["{BUCKET}/team/"]
-"""
 CUSTOMER_KEY = {
     "x-amz-server-side-encryption-customer-algorithm": "AES256",
     "x-amz-server-side-encryption-customer-key": base64.b64encode(b"k" * 32).decode(),
@@ -54,7 +46,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(seaweedfs: SeaweedFS, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("keys")
-    (folder / "keys.toml").write_text(KEYS)
+    (folder / "keys.toml").write_text(KEYS.replace("training/", f"{BUCKET}/"))
     (folder / "keys.toml").chmod(0o600)
     signing = {"S4W_CREDENTIALS_FILE": str(folder / "keys.toml"), "S4W_ACCESS_KEY": "", "S4W_SECRET_KEY": ""}
     proxy = ProxyProcess(seaweedfs.endpoint, folder / "state", {**seaweedfs.environment(), **signing})

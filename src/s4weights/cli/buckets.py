@@ -66,7 +66,7 @@ async def objects_below(
     Raises: FileNotFoundError at the end, where a prefix leads to none of any size: most often a slip.
     """
     is_empty = True
-    async for entry in objects.collector.objects(bucket, prefix, at_least_bytes=0):
+    async for entry in objects.collector.objects(bucket, prefix):
         is_empty = False
         if entry.size >= at_least_bytes:
             yield entry
